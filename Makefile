@@ -1,0 +1,97 @@
+# Everything below works from a fresh clone with Python 3.11 or newer and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SUDO := $(shell test "$$(id -u)" = 0 || echo sudo -n)
+APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq
+apt_install = command -v apt-get >/dev/null && $(SUDO) true 2>/dev/null && \
+    { $(APT) update && $(APT) install -y --no-install-recommends $(1); } >/dev/null
+PYTEST_ARGS ?=
+SOAK_ARGS ?=
+BENCH_ARGS ?=
+DEMO_ARGS ?=
+
+# redis-server may live in the environment, see $(VENV)/.redis.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help test lint format demo bench soak docs-check lock clean
+
+help:  ## Say what can be made
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target what; do \
+	    printf 'make %-12s %s\n' "$$target" "$$what"; \
+	done
+
+test: lint $(VENV)/.redis  ## Lint, type-check, run the tests, require the coverage
+	@echo "test: running the tests under coverage"
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+
+lint: $(VENV)/.installed  ## Check style (ruff) and types (mypy, strict)
+	@echo "lint: ruff, then mypy"
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --quiet --check || { echo "run 'make format'"; exit 1; }
+	@$(BIN)/mypy
+
+format: $(VENV)/.installed  ## Format the code and sort its imports
+	@$(BIN)/ruff check --quiet --select I --fix
+	@$(BIN)/ruff format --quiet
+
+demo: $(VENV)/.installed  ## Show the tuple space at work (DEMO_ARGS="--tuples 10000")
+	@$(BIN)/gcs demo $(DEMO_ARGS)
+
+bench: $(VENV)/.redis  ## Measure the tuple space (BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.tuplespace $(BENCH_ARGS)
+
+soak: $(VENV)/.redis  ## Kill workers and servers for a long time (SOAK_ARGS)
+	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
+
+docs-check: $(VENV)/.installed  ## Check that what the documents name exists
+	@$(BIN)/python docs/check.py
+
+lock:  ## Pin every dependency anew, with hashes
+	@echo "lock: resolving the newest versions that pyproject.toml allows into requirements.lock"
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(PYTHON) -m venv "$$dir/venv"; \
+	"$$dir/venv/bin/pip" install --quiet uv; \
+	"$$dir/venv/bin/uv" pip compile --quiet --universal --upgrade --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --python-version 3.11 --custom-compile-command "make lock" \
+	    --extra dev --output-file requirements.lock pyproject.toml
+
+clean:  ## Remove the environment and everything that was made
+	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Debian keeps ensurepip, which venv needs, in a package of its own.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "GCS needs Python 3.11 or newer as $(PYTHON); set PYTHON=/path/to/python3."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	    echo "setup: installing python3-venv with apt"; \
+	    { $(call apt_install,python3-venv); } || \
+	    { echo "Python's venv is missing and could not be installed; run 'apt-get install python3-venv' as root."; exit 1; }; }
+	@echo "setup: creating $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created requirements.lock pyproject.toml
+	@echo "setup: installing the pinned dependencies and GCS itself into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --compile --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q cli.py gcs tuplespace
+	@touch $@
+
+# Debian's redis-server package is a service around a program that redis-tools ships under another name.
+# Only the program is wanted: no service, no account, nothing that starts at boot.
+$(VENV)/.redis: $(VENV)/.installed
+	@command -v redis-server >/dev/null || { \
+	    echo "setup: installing Redis's server program for the tests (redis-tools, with apt)"; \
+	    { $(call apt_install,redis-tools) && ln -sf "$$(command -v redis-check-rdb)" $(BIN)/redis-server; } || \
+	    { echo "No redis-server was found and none could be installed; put Redis 7 or newer on the PATH."; exit 1; }; }
+	@touch $@

@@ -1,0 +1,300 @@
+"""The configuration: one frozen, typed value, read once and passed to whoever needs it.
+
+It owns the list of settings (each a field below, with what is allowed beside it) and the order of the
+layers: defaults, a TOML file, the environment, the command line; what comes later wins. A value that is
+wrong in any layer is refused, also when a later layer would replace it. A field's unit is at the end of
+its name in code (`timeout_s`); the user's key goes without it (`redis.timeout = "10s"`).
+
+To add a setting, add a field to a section, and the same with a comment to `config.toml`. To add a
+section, add a class and a field of `Config`.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, get_type_hints
+
+from gcs.errors import ConfigError
+from gcs.settings import Address, Choice, Duration, FilePath, Kind, Number, OrNone, Secret, Size, Text
+
+SYSTEM_FILE = Path("/etc/gcs/config.toml")
+DEFAULT = "default"
+_MAX_SECRET_BYTES = 4096
+
+_NAME = Text(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+    "a name of at most 64 letters, digits, dots, dashes and underscores that begins with a letter or digit",
+)
+_URL = Address(
+    r"|[a-z][a-z0-9+]*://\S+", 'an address such as "redis://host:6379/0", or empty for a private server'
+)
+_USERNAME = Text(r"\S*", "a user name without spaces, or empty")
+_PASSWORD = Secret(r".*", "a string")
+
+
+class _Section:
+    """A section shows its settings as the user spells them, so that no secret reaches a log by repr."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """The settings, with secrets masked."""
+        shown = (f"{s.key}={s.kind.show(getattr(self, s.field))!r}" for s in _settings_of("", type(self)))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Crawl(_Section):
+    """What this crawl is."""
+
+    name: Annotated[str, _NAME] = "crawl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Redis(_Section):
+    """How Redis is reached; `password` also holds what was read from `password_file`."""
+
+    url: Annotated[str, _URL] = ""
+    username: Annotated[str, _USERNAME] = ""
+    password: Annotated[str, _PASSWORD] = ""
+    password_file: Annotated[Path | None, FilePath()] = None
+    timeout_s: Annotated[float, Duration(0.1, 600)] = 10.0
+    tls_ca: Annotated[Path | None, FilePath()] = None
+    tls_cert: Annotated[Path | None, FilePath()] = None
+    tls_key: Annotated[Path | None, FilePath()] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Space(_Section):
+    """The limits of the tuple space."""
+
+    max_tuple_bytes: Annotated[int, Size(1 << 10, 8 << 20)] = 1 << 20
+    max_depth: Annotated[int, Number(1, 64)] = 8
+    lease_s: Annotated[float, Duration(0.1, 86400)] = 30.0
+    max_deliveries: Annotated[int | None, OrNone(Number(1, 1_000_000))] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Log(_Section):
+    """What is logged, and how."""
+
+    level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
+    format: Annotated[str, Choice(("auto", "pretty", "json", "journald"))] = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Every setting; the defaults need no file, no environment and no set-up."""
+
+    crawl: Crawl = field(default_factory=Crawl)
+    redis: Redis = field(default_factory=Redis)
+    space: Space = field(default_factory=Space)
+    log: Log = field(default_factory=Log)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: where it is in `Config`, and what it may be."""
+
+    section: str
+    key: str
+    field: str
+    kind: Kind[Any]
+
+    @property
+    def name(self) -> str:
+        """What users call it, such as `redis.timeout`."""
+        return f"{self.section}.{self.key}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it, such as `GCS_REDIS_TIMEOUT`."""
+        return f"GCS_{self.section}_{self.key}".upper()
+
+
+def _settings_of(section: str, cls: type[Any]) -> Iterator[Setting]:
+    hints = get_type_hints(cls, include_extras=True)
+    for each in fields(cls):
+        kind: Kind[Any] = hints[each.name].__metadata__[0]
+        yield Setting(section, each.name.removesuffix(kind.suffix), each.name, kind)
+
+
+SECTIONS: Mapping[str, type[Any]] = MappingProxyType(get_type_hints(Config))
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {each.name: each for section, cls in SECTIONS.items() for each in _settings_of(section, cls)}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration, the file it was read from, and for each setting the layer that it came from."""
+
+    config: Config
+    file: Path | None
+    origins: Mapping[str, str]
+
+    def shown(self) -> Iterator[tuple[Setting, str | int, str]]:
+        """Each setting with its value, secrets masked, and its origin."""
+        for name, setting in SETTINGS.items():
+            value = getattr(getattr(self.config, setting.section), setting.field)
+            yield setting, setting.kind.show(value), self.origins[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """What one layer says about one setting."""
+
+    name: str
+    raw: object
+    origin: str
+    is_text: bool = True
+
+
+def load(
+    *,
+    file: Path | None = None,
+    overrides: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
+    system_file: Path | None = None,
+) -> Loaded:
+    """Read all layers; raises ConfigError, in one sentence, for the first thing that is wrong."""
+    path = file or _default_file(environ, system_file or SYSTEM_FILE)
+    layers = [*_from_file(path), *_from_environment(environ), *_from_overrides(overrides)]
+    values: dict[str, object] = {}
+    origins = dict.fromkeys(SETTINGS, DEFAULT)
+    for assignment in layers:
+        values[assignment.name] = _value(assignment)
+        origins[assignment.name] = assignment.origin
+    _read_password(values, origins, environ)
+    sections = {
+        section: cls(**{s.field: values[s.name] for s in _settings_of(section, cls) if s.name in values})
+        for section, cls in SECTIONS.items()
+    }
+    return Loaded(Config(**sections), path, MappingProxyType(origins))
+
+
+def _default_file(environ: Mapping[str, str], system_file: Path) -> Path | None:
+    if named := environ.get("GCS_CONFIG"):
+        return Path(named)
+    return system_file if system_file.exists() else None
+
+
+def _from_file(path: Path | None) -> Iterator[_Assignment]:
+    if path is None:
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: the configuration cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: the configuration is not valid TOML: {error}.") from error
+    for section, table in tables.items():
+        if not isinstance(table, dict):
+            place, advice = _place(path, text, "", section), _advice(f".{section}")
+            raise ConfigError(f"{place}: {section} stands outside of a section; {advice}")
+        if section not in SECTIONS and not table:
+            raise ConfigError(f"{path}: unknown section [{section}]; the sections are {', '.join(SECTIONS)}.")
+        for key, raw in table.items():
+            yield _Assignment(f"{section}.{key}", raw, _place(path, text, section, key), is_text=False)
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[_Assignment]:
+    """Settings from variables; a GCS_ variable that is none of ours is refused only if it looks like one."""
+    by_variable = {setting.variable: setting.name for setting in SETTINGS.values()}
+    prefixes = tuple(f"GCS_{section}_".upper() for section in SECTIONS)
+    for variable in sorted(environ):
+        if variable in by_variable:
+            yield _Assignment(by_variable[variable], environ[variable], variable)
+        elif variable.startswith("GCS_") and variable != "GCS_CONFIG":
+            near = difflib.get_close_matches(variable, by_variable, n=1, cutoff=0.8)
+            if near or variable.startswith(prefixes):
+                advice = f"did you mean {near[0]}?" if near else "`gcs config show` lists the settings."
+                raise ConfigError(f"{variable}: the environment sets an unknown setting; {advice}")
+
+
+def _from_overrides(overrides: Sequence[str]) -> Iterator[_Assignment]:
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        if not equals:
+            raise ConfigError(f"-s {override}: a setting is written section.key=value.")
+        yield _Assignment(name.strip(), text, "-s")
+
+
+def _value(assignment: _Assignment) -> object:
+    setting = SETTINGS.get(assignment.name)
+    if setting is None:
+        raise ConfigError(
+            f"{assignment.origin}: unknown setting {assignment.name}; {_advice(assignment.name)}"
+        )
+    try:
+        if assignment.is_text:
+            return setting.kind.read_text(str(assignment.raw))
+        return setting.kind.read(assignment.raw)
+    except ValueError:
+        found = f"is {_toml(assignment.raw)} but " if setting.kind.quotable else ""
+        message = f"{assignment.origin}: {setting.name} {found}must be {setting.kind.allowed}."
+    raise ConfigError(message)
+
+
+def _read_password(values: dict[str, object], origins: dict[str, str], environ: Mapping[str, str]) -> None:
+    """Put what `redis.password_file` holds into `redis.password`."""
+    path = values.get("redis.password_file")
+    if not isinstance(path, Path):
+        return
+    origin = origins["redis.password_file"]
+    if values.get("redis.password"):
+        raise ConfigError(
+            f"{origin}: redis.password_file and redis.password (from {origins['redis.password']}) are both "
+            "set; keep one of them."
+        )
+    path = Path(environ.get("CREDENTIALS_DIRECTORY", ""), path)
+    try:
+        with path.open("rb") as stream:
+            secret = stream.read(_MAX_SECRET_BYTES).decode().partition("\n")[0].rstrip("\r")
+    except OSError as error:
+        raise ConfigError(
+            f"{origin}: redis.password_file {path} cannot be read: {error.strerror}."
+        ) from error
+    except UnicodeDecodeError:
+        secret = ""
+    if not secret or not secret.isprintable():
+        raise ConfigError(f"{origin}: the first line of redis.password_file {path} must be the password.")
+    values["redis.password"] = secret
+    origins["redis.password"] = str(path)
+
+
+def _place(path: Path, text: str, section: str, key: str) -> str:
+    """The file and, where a plain look at its lines finds the key, the line."""
+    current = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[\s*([\w-]+)\s*\]", line):
+            current = header[1]
+        elif current == section and re.match(rf"\s*{re.escape(key)}\s*[=.]", line):
+            return f"{path}:{number}"
+    return str(path)
+
+
+def _advice(name: str) -> str:
+    """The end of a sentence about an unknown setting: the one probably meant, or those that there are."""
+    section, _, key = name.partition(".")
+    keys = [setting.key for setting in SETTINGS.values() if setting.section == section]
+    near = [each for each in SETTINGS if each.endswith(f".{key}")]
+    near += [f"{section}.{each}" for each in difflib.get_close_matches(key, keys, n=1)]
+    near += difflib.get_close_matches(name, SETTINGS, n=1, cutoff=0.8)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"[{section}] has {', '.join(keys)}." if keys else f"the sections are {', '.join(SECTIONS)}."
+
+
+def _toml(raw: object) -> str:
+    """A refused value as the user wrote it, cut to a readable length."""
+    if isinstance(raw, bool):
+        return str(raw).lower()
+    text = f'"{raw}"' if isinstance(raw, str) else str(raw)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,46 @@
+"""What can go wrong in GCS, and the exit code that says so.
+
+    GcsError
+    └── ConfigError     a setting is unknown, of the wrong type or out of range
+
+Expected outcomes (a limit that was reached, no seed that could be fetched) are values, which a command
+turns into an `ExitCode`; an exception here means that the command could not do what it was asked.
+The message of each is one sentence for the user: what is wrong, and what to do.
+"""
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """How a `gcs` command can end; scripts rely on these numbers."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> "ExitCode":
+        """Keep the meaning beside the number, so that help and documents cannot drift from it."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    OK = 0, "ended as asked"
+    USAGE = 2, "wrong usage of the command line"
+    CONFIG = 3, "wrong configuration"
+    REDIS = 4, "Redis cannot be reached or used"
+    LIMIT = 5, "a limit was reached"
+    NO_SEED = 6, "no seed could be fetched"
+    STORE = 7, "the store is locked, or of a newer version"
+    INTERRUPTED = 130, "interrupted, and can be resumed"
+
+
+class GcsError(Exception):
+    """The root of all errors of GCS."""
+
+    exit_code: ClassVar[ExitCode]
+
+
+class ConfigError(GcsError):
+    """A setting is unknown, of the wrong type or out of range; names its source and what is allowed."""
+
+    exit_code = ExitCode.CONFIG

@@ -1,0 +1,269 @@
+"""Carries calls between tasks and the servers behind an address.
+
+Each server has up to three connections: one for calls, one for elections (a heartbeat must not wait
+behind a megabyte of tuples) and one that listens. Threads own the sockets; everything else, and
+every decision, happens in trio.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import outcome
+import redis.exceptions as remote_errors
+import trio
+
+from tuplespace.errors import (
+    ClientClosed,
+    OutcomeUnknown,
+    ServerError,
+    SpaceFull,
+    TupleSpaceError,
+    Unavailable,
+)
+from tuplespace.mail import Mail
+from tuplespace.pump import Call, Counters, Detour, Pump, State
+from tuplespace.topology import Link, Topology
+
+_CLOSE_S: Final = 5.0
+_REFRESH_S: Final = 0.5
+_DETOUR_S: Final = 0.05
+
+
+@dataclass(eq=False)
+class Node:
+    """One server: its link, its threads, and what is wrong with it at present."""
+
+    link: Link
+    calls: Pump
+    elections: Pump
+    mail: Mail
+    problem: str | None = None
+
+
+@dataclass(eq=False)
+class Subscription:
+    """A channel somebody listens to, and the key that says which server has it."""
+
+    key: bytes
+    heard: Callable[[bytes], None]
+    ready: Callable[[], None]
+
+
+@dataclass(eq=False)
+class Carrier:
+    """Carries calls to whichever server has their key, and answers back to the task that waits."""
+
+    topology: Topology
+    nursery: trio.Nursery
+    timeout_s: float | None
+    address: str
+    _nodes: dict[Link, Node] = field(default_factory=dict)
+    _pending: dict[Call, Pump] = field(default_factory=dict)
+    _subscriptions: dict[bytes, Subscription] = field(default_factory=dict)
+    _token: trio.lowlevel.TrioToken = field(default_factory=trio.lowlevel.current_trio_token)
+    _refreshing: bool = False
+    _closed: bool = False
+    counters: list[Counters] = field(default_factory=list)
+
+    async def ask(self, call: Call, *, election: bool = False) -> Any:
+        """Send a call and wait for its answer, an error of the server included, as a value.
+
+        Cancelled, the call is withdrawn if it was not yet sent; else it may have been done.
+        Raises Unavailable or OutcomeUnknown when no answer comes in time.
+        """
+        if self._closed:
+            raise ClientClosed("this client is closed")
+        call.task = trio.lowlevel.current_task()
+        call.started = trio.current_time()
+        self._submit(call, self.node(call.key), election=election)
+
+        def leave(_: object) -> trio.lowlevel.Abort:
+            self._pending.pop(call).withdraw(call)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return await trio.lowlevel.wait_task_rescheduled(leave)
+
+    def tell(self, call: Call) -> None:
+        """Send a call whose answer nobody needs; it is repeated until the server has it."""
+        if not self._closed:
+            self._submit(call, self.node(call.key), election=False)
+
+    def subscribe(self, channel: bytes, subscription: Subscription) -> None:
+        """Listen to a channel; `ready` is called when that is in force, and after every interruption."""
+        self._subscriptions[channel] = subscription
+        self.node(subscription.key).mail.subscribe(channel)
+
+    def node(self, key: bytes) -> Node:
+        """The server that has a key, as far as is known."""
+        return self._node(self.topology.link(key))
+
+    async def watch_clock(self) -> None:
+        """Answer for the server when it has been silent for too long."""
+        if self.timeout_s is None:
+            return
+        while True:
+            await trio.sleep(min(1.0, self.timeout_s / 4))
+            for call in list(self._pending):
+                if trio.current_time() - call.started < self.timeout_s:
+                    break
+                self._give_up(call)
+
+    async def close(self) -> None:
+        """Send what is queued, end the threads; bounded in time."""
+        self._closed = True
+        nodes = list(self._nodes.values())
+        for node in nodes:
+            node.calls.stop()
+            node.elections.stop()
+            node.mail.stop()
+        with trio.move_on_after(_CLOSE_S, shield=True):
+            for node in nodes:
+                for thread in (node.calls, node.elections, node.mail):
+                    await trio.to_thread.run_sync(thread.join, _CLOSE_S, abandon_on_cancel=True)
+
+    def _node(self, link: Link) -> Node:
+        if link not in self._nodes:
+            deliver = partial(self._soon, self._complete)
+            node = Node(
+                link,
+                Pump(link.dial, deliver, lambda problem: self._soon(self._trouble, node, problem)),
+                Pump(link.dial, deliver, lambda _: None),
+                Mail(
+                    link.dial,
+                    partial(self._soon, self._heard),
+                    partial(self._soon, self._ready),
+                    lambda channel: self._soon(self._lost_channel, channel, node),
+                ),
+            )
+            self.counters += [node.calls.counters, node.elections.counters]
+            self._nodes[link] = node
+        return self._nodes[link]
+
+    def _submit(self, call: Call, node: Node, *, election: bool) -> None:
+        pump = node.elections if election else node.calls
+        if call.task is not None:
+            self._pending[call] = pump
+        pump.submit(call)
+
+    def _soon(self, function: Callable[..., object], *args: object) -> None:
+        """Hand over from a thread to trio; after trio's end there is nobody to tell."""
+        with contextlib.suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(function, *args)
+
+    def _complete(self, calls: list[Call]) -> None:
+        for call in calls:
+            if isinstance(call.reply, remote_errors.MovedError | remote_errors.AskError | Detour):
+                self._redirect(call, call.reply)
+                continue
+            self._pending.pop(call, None)
+            if call.answered is not None:
+                call.answered()
+            if call.task is not None and call.state is not State.LEFT:
+                task, call.task = call.task, None
+                trio.lowlevel.reschedule(task, _outcome(call.reply, self.address))
+
+    def _redirect(self, call: Call, reason: Exception) -> None:
+        """Send a call that was not done here to the server that will do it."""
+        if call.state is State.LEFT or self._closed:
+            return
+        call.state = State.QUEUED
+        call.asking = isinstance(reason, remote_errors.AskError)
+        if isinstance(reason, remote_errors.AskError):
+            self._submit(call, self._node(self.topology.at(reason.host, reason.port)), election=False)
+            return
+        if isinstance(reason, remote_errors.MovedError):
+            self.topology.moved(call.key, reason.host, reason.port)
+        self.nursery.start_soon(self._resubmit, call)
+
+    async def _resubmit(self, call: Call) -> None:
+        """A little later, so that servers which disagree about a slot are not asked in a tight circle."""
+        await trio.sleep(_DETOUR_S)
+        if call.state is not State.LEFT:
+            self._submit(call, self.node(call.key), election=False)
+
+    def _give_up(self, call: Call) -> None:
+        pump = self._pending.pop(call)
+        problem = self.node(call.key).problem or "no reply"
+        silence = f"{self.address} has not answered for {self.timeout_s:g} s: {problem}"
+        error = (
+            Unavailable(silence)
+            if pump.withdraw(call)
+            else OutcomeUnknown(f"{silence}; the request had been sent")
+        )
+        task, call.task = call.task, None
+        assert task is not None
+        trio.lowlevel.reschedule(task, outcome.Error(error))
+
+    def _trouble(self, node: Node, problem: str | None) -> None:
+        node.problem = problem
+        if (
+            problem is not None
+            and not self._refreshing
+            and not self._closed
+            and self.topology.owners() is not None
+        ):
+            self._refreshing = True
+            self.nursery.start_soon(self._refresh)
+
+    async def _refresh(self) -> None:
+        """Ask the cluster who owns what now, and retire servers that own nothing any more."""
+        try:
+            await trio.to_thread.run_sync(self.topology.refresh, abandon_on_cancel=True)
+        except remote_errors.RedisError:
+            pass
+        else:
+            owners = self.topology.owners() or set()
+            for link, node in list(self._nodes.items()):
+                if link not in owners:
+                    del self._nodes[link]
+                    node.calls.retire()
+                    node.elections.retire()
+                    node.mail.stop()
+                    self._move_channels()
+        await trio.sleep(_REFRESH_S)
+        self._refreshing = False
+
+    def _move_channels(self) -> None:
+        for channel, subscription in self._subscriptions.items():
+            self.node(subscription.key).mail.subscribe(channel)
+
+    def _heard(self, channel: bytes, data: bytes) -> None:
+        if channel in self._subscriptions:
+            self._subscriptions[channel].heard(data)
+
+    def _ready(self, channel: bytes) -> None:
+        if channel in self._subscriptions:
+            self._subscriptions[channel].ready()
+
+    def _lost_channel(self, channel: bytes, node: Node) -> None:
+        """The space has moved to another server: listen there."""
+        node.mail.unsubscribe(channel)
+        self._trouble(node, "a space has moved")
+        self.nursery.start_soon(self._listen_later, channel)
+
+    async def _listen_later(self, channel: bytes) -> None:
+        await trio.sleep(_REFRESH_S)
+        subscription = self._subscriptions[channel]
+        self.node(subscription.key).mail.subscribe(channel)
+
+
+def _outcome(reply: Any, address: str) -> outcome.Outcome[Any]:
+    """What the waiting task gets: the reply, or the error that waiting does not cure."""
+    if not isinstance(reply, Exception) or str(reply).startswith("TS"):
+        return outcome.Value(reply)
+    return outcome.Error(_translate(reply, address))
+
+
+def _translate(error: Exception, address: str) -> TupleSpaceError:
+    if isinstance(error, remote_errors.OutOfMemoryError) or "used memory > 'maxmemory'" in str(error):
+        return SpaceFull(f"{address} is at its memory limit; take something out, or raise maxmemory")
+    if isinstance(error, remote_errors.AuthenticationError | remote_errors.NoPermissionError):
+        return ServerError(f"{address} refuses this user: {error}")
+    if isinstance(error, remote_errors.ConnectionError):
+        return Unavailable(f"{address} went away while the client was closing: {error}")
+    return ServerError(f"{address} refused a request: {error}")

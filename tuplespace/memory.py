@@ -1,0 +1,166 @@
+"""The same space in one process, on trio's clock: for tests and simulations.
+
+    server = memory.Server()
+    async with memory.connect(server) as client:
+        space = client.space("crawl", index={"url": (1,)})
+
+Everything that the server-backed space promises holds here too, but for durability.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import trio
+
+from tuplespace.backend import Delivery, Event, Fence, Grant, Statistics, Terms
+from tuplespace.bag import Bag, Waiter
+from tuplespace.errors import ClientClosed, LeaseLost
+from tuplespace.fields import Item, Template, Tuple
+from tuplespace.space import Spaces, background
+
+_TICK_S = 1.0
+
+
+@dataclass
+class Server:
+    """Spaces by name. What clients of one server write, its other clients find."""
+
+    bags: defaultdict[str, Bag] = field(default_factory=lambda: defaultdict(Bag))
+    names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+
+class MemoryBackend:
+    """One client's view of one bag."""
+
+    def __init__(self, server: Server, space: str, nursery: trio.Nursery) -> None:
+        self._bag = server.bags[space]
+        self._names = server.names
+        self._nursery = nursery
+        self._calls = 0
+
+    async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
+        await self._step()
+        self._bag.write(items, trio.current_time(), fence)
+
+    async def take(self, template: Template, many: int, terms: Terms, *, wait: bool) -> Grant | None:
+        await self._step()
+        name = self._name()
+        deliveries = self._bag.take(name, template, many, terms, trio.current_time())
+        if not deliveries:
+            if not wait:
+                return None
+            deliveries = [await self._wait(name, template, terms)]
+        return Grant(name, deliveries, terms)
+
+    async def remove(self, template: Template) -> Tuple | None:
+        await self._step()
+        name, now = self._name(), trio.current_time()
+        deliveries = self._bag.take(name, template, 1, Terms(1.0), now)
+        self._bag.commit(name, [], now)
+        return deliveries[0].fields if deliveries else None
+
+    async def read(self, template: Template, *, wait: bool) -> Tuple | None:
+        await self._step()
+        number = next(self._bag.find(template, trio.current_time()), None)
+        if number is not None:
+            return self._bag.tuples[number].item.fields
+        return (await self._wait(self._name(), template, None)).fields if wait else None
+
+    async def page(self, template: Template, after: bytes, limit: int) -> tuple[list[Tuple], bytes | None]:
+        await self._step()
+        start = int.from_bytes(after, "big")
+        found = (n for n in self._bag.find(template, trio.current_time()) if n > start)
+        numbers = list(itertools.islice(found, limit))
+        place = numbers[-1].to_bytes(8, "big") if len(numbers) == limit else None
+        return [self._bag.tuples[n].item.fields for n in numbers], place
+
+    async def count(self, template: Template) -> int:
+        await self._step()
+        return sum(1 for _ in self._bag.find(template, trio.current_time()))
+
+    async def commit(self, grant: Grant, items: Sequence[Item], fence: Fence | None) -> None:
+        await self._step()
+        if not self._bag.commit(grant.name, items, trio.current_time(), fence):
+            grant.lost = True
+            raise LeaseLost("the lease ended before the commit; the tuples were given back")
+
+    def release(self, grant: Grant, *, counted: bool) -> None:
+        self._bag.release(grant.name, trio.current_time(), counted=counted)
+
+    async def renew(self, grants: Sequence[Grant]) -> None:
+        await self._step()
+        for grant in grants:
+            grant.lost = not self._bag.renew(grant.name, trio.current_time())
+
+    async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
+        await self._step()
+        return self._bag.swap(template, item, trio.current_time(), fence)
+
+    async def watch(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        await self._step()
+        self._bag.listeners.append(listener)
+        return lambda: self._bag.listeners.remove(listener)
+
+    async def elect(
+        self, name: str, step: Literal["win", "renew", "resign"], holder: bytes, lease_s: float, floor: int
+    ) -> tuple[int | None, float]:
+        await self._step()
+        return self._bag.elect(name, step, holder, lease_s, floor, trio.current_time())
+
+    async def statistics(self) -> Statistics:
+        await self._step()
+        self._bag.sweep(trio.current_time())
+        return self._bag.statistics()
+
+    def spawn(self, task: Callable[[], Awaitable[object]]) -> None:
+        self._nursery.start_soon(task)
+
+    def close(self) -> None:
+        """Nothing is kept for a client."""
+
+    async def _step(self) -> None:
+        """Be cancelled, or let others run, before the step, not after it: nothing is taken and then lost."""
+        if self._nursery.cancel_scope.cancel_called:
+            raise ClientClosed("this client is closed")
+        await trio.lowlevel.checkpoint()
+        self._calls += 1
+
+    def _name(self) -> bytes:
+        return next(self._names).to_bytes(14, "big")
+
+    async def _wait(self, name: bytes, template: Template, terms: Terms | None) -> Delivery:
+        """Stand in line until a tuple is handed over; leaving the line gives back what was."""
+        result: list[Delivery] = []
+        arrived = trio.Event()
+
+        def hand(delivery: Delivery) -> bool:
+            result.append(delivery)
+            arrived.set()
+            return True
+
+        self._bag.waiters.append(Waiter(name, template, terms, hand))
+        try:
+            while not result:
+                due = self._bag.next_due()
+                pause = _TICK_S if due is None else min(_TICK_S, max(0.0, due - trio.current_time()))
+                with trio.move_on_after(pause):
+                    await arrived.wait()
+                self._bag.sweep(trio.current_time())
+        except trio.Cancelled:
+            self._bag.release(name, trio.current_time(), counted=False)
+            raise
+        return result[0]
+
+
+@contextlib.asynccontextmanager
+async def connect(server: Server | None = None) -> AsyncIterator[Spaces]:
+    """A client of an in-memory server; of one of its own when none is given."""
+    shared = Server() if server is None else server
+    async with background() as nursery:
+        yield Spaces(lambda name: MemoryBackend(shared, name, nursery))

@@ -1,0 +1,450 @@
+"""A space on a server: sessions, slots, waiting, and the heartbeat that makes hand-overs certain.
+
+A session has slots, and each slot has one request under way at most. A request carries its slot and
+its number there; the server keeps the last answer of every slot. So a request that is sent again
+because its answer was lost gets the first answer, and one that arrives late is refused.
+
+Somebody who waits is told by mail, which is a hint. Once a second the client asks after all who
+wait: what was handed over but not heard of is repeated, and who has fallen out of line joins again
+in the old place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal
+
+import msgpack
+import redis.exceptions as remote_errors
+import trio
+
+from tuplespace import wire
+from tuplespace.backend import Delivery, Event, Fence, Grant, Statistics, Terms
+from tuplespace.carrier import Carrier, Subscription
+from tuplespace.errors import (
+    Fenced,
+    IndexMismatch,
+    LeaseLost,
+    OutcomeUnknown,
+    ServerError,
+    TemplateError,
+    TupleSpaceError,
+    Unavailable,
+)
+from tuplespace.fields import Item, Template, Tuple, decode
+from tuplespace.pump import Call
+
+SLOTS: Final = 512
+_TICK_S: Final = 1.0
+_NAMES_PER_CALL: Final = 200
+
+
+@dataclass(eq=False)
+class Session:
+    """The slots of one session: which are free, and how many requests each has carried."""
+
+    name: bytes
+    used: int = 0
+    _free: list[int] = field(default_factory=list)
+    _sequences: list[int] = field(default_factory=list)
+    _lot: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
+
+    async def acquire(self) -> int:
+        """A free slot; the lowest that was used before, so that few are ever used."""
+        while not self._free:
+            if self.used < SLOTS:
+                self.used += 1
+                self._sequences.append(0)
+                return self.used - 1
+            await self._lot.park()
+        return self._free.pop()
+
+    def next_number(self, slot: int) -> int:
+        """The number of the next request in a slot."""
+        self._sequences[slot] += 1
+        return self._sequences[slot]
+
+    def release(self, slot: int) -> None:
+        """The slot's request is answered or given up; the next number makes the server refuse a late one."""
+        self._free.append(slot)
+        self._lot.unpark()
+
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """A task in line, or about to be. `settled` when it has something, or must ask anew, or has failed."""
+
+    in_line: bool = False
+    delivery: Delivery | None = None
+    failure: TupleSpaceError | None = None
+    settled: trio.Event = field(default_factory=trio.Event)
+
+    def settle(self, *, delivery: Delivery | None = None, failure: TupleSpaceError | None = None) -> None:
+        """Wake the task, once."""
+        if not self.settled.is_set():
+            self.delivery, self.failure = delivery, failure
+            self.settled.set()
+
+    async def wait(self) -> Delivery | None:
+        """What was handed over; None to ask anew."""
+        self.in_line = True
+        await self.settled.wait()
+        self.in_line = False
+        if self.failure is not None:
+            raise self.failure
+        if self.delivery is None:
+            self.settled = trio.Event()
+        return self.delivery
+
+
+class RemoteBackend:
+    """One client's view of one space on a server."""
+
+    def __init__(self, carrier: Carrier, name: str) -> None:
+        self._carrier = carrier
+        self._space = name
+        self._format = wire.Calls(name)
+        self._key = self._format.key
+        self._mailbox = secrets.token_bytes(8)
+        self._numbers = itertools.count(1)
+        self._session: Session | None = None
+        self._opening = trio.Lock()
+        self._waiters: dict[bytes, Waiter] = {}
+        self._granted: set[bytes] = set()
+        self._listeners: list[Callable[[Event], None]] = []
+        self._listening: dict[bytes, trio.Event] = {}
+        self._ticking = False
+        self._tick_now = trio.Event()
+
+    async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
+        await self._guarded("out", [wire.fence(fence), *wire.tuples(items)])
+
+    async def take(self, template: Template, many: int, terms: Terms, *, wait: bool) -> Grant | None:
+        arguments = [
+            wire.terms(terms), *wire.bucket(template), b"%d" % many, b"1" if wait else b"",
+        ]  # fmt: skip
+        declared = wire.declaration(template)
+        if not wait:
+            return await self._take_once(self._name(), arguments, declared, terms)
+        await self._listen(b"mail:" + self._mailbox, self._heard_mail)
+        name, waiter, turn = self._name(), Waiter(), b""
+        self._waiters[name] = waiter
+        try:
+            while True:
+                reply = await self._final("take", [name, *arguments, turn, *declared])
+                if reply[0] == b"got":
+                    return self._grant(name, wire.deliveries(reply[1:]), terms)
+                turn = reply[1]
+                self._tick_soon()
+                delivery = await waiter.wait()
+                if delivery is not None:
+                    return self._grant(name, [delivery], terms)
+        except BaseException:
+            self._send_release([name], counted=False)
+            raise
+        finally:
+            del self._waiters[name]
+
+    async def _take_once(
+        self, name: bytes, arguments: list[bytes], declared: tuple[bytes, bytes], terms: Terms
+    ) -> Grant | None:
+        try:
+            reply = await self._final("take", [name, *arguments, b"", *declared])
+        except BaseException:
+            self._send_release([name], counted=False)
+            raise
+        return self._grant(name, wire.deliveries(reply[1:]), terms) if reply[0] == b"got" else None
+
+    async def remove(self, template: Template) -> Tuple | None:
+        arguments = [*wire.bucket(template), *wire.declaration(template)]
+        reply = await self._final("remove", arguments, undo=True)
+        return decode(reply[1]) if reply[0] == b"got" else None
+
+    async def read(self, template: Template, *, wait: bool) -> Tuple | None:
+        if not wait:
+            found, _ = await self._read_page(template, b"", 1)
+            return found[0] if found else None
+        await self._listen(b"mail:" + self._mailbox, self._heard_mail)
+        name, waiter, turn = self._name(), Waiter(), b""
+        self._waiters[name] = waiter
+        try:
+            after = b""
+            while True:
+                reply = await self._asked_read(template, after, 1, name, turn)
+                if reply[0] == b"got":
+                    return decode(reply[2])
+                if reply[0] == b"again":
+                    after = reply[1]
+                    continue
+                after, turn = b"", reply[1]
+                self._tick_soon()
+                delivery = await waiter.wait()
+                if delivery is not None:
+                    return delivery.fields
+        except BaseException:
+            self._send_release([name], counted=False)
+            raise
+        finally:
+            del self._waiters[name]
+
+    async def page(self, template: Template, after: bytes, limit: int) -> tuple[list[Tuple], bytes | None]:
+        return await self._read_page(template, after, limit)
+
+    async def _read_page(
+        self, template: Template, after: bytes, limit: int
+    ) -> tuple[list[Tuple], bytes | None]:
+        while True:
+            reply = await self._asked_read(template, after, limit, b"", b"")
+            if reply[0] == b"none":
+                return [], None
+            if reply[0] == b"got":
+                return [decode(payload) for payload in reply[2::2]], reply[-2]
+            after = reply[1]
+
+    async def _asked_read(
+        self, template: Template, after: bytes, limit: int, name: bytes, turn: bytes
+    ) -> Any:
+        terms = wire.terms(Terms(0.0))
+        where = wire.bucket(template)
+        return await self._ask(
+            "read", [*where, b"%d" % limit, after, *wire.declaration(template), name, terms, turn]
+        )
+
+    async def count(self, template: Template) -> int:
+        while True:
+            total, unswept = await self._ask("count", [*wire.bucket(template), *wire.declaration(template)])
+            if not unswept:
+                return int(total)
+
+    async def commit(self, grant: Grant, items: Sequence[Item], fence: Fence | None) -> None:
+        try:
+            done = await self._guarded(
+                "commit_out" if items else "commit",
+                [wire.fence(fence), grant.name, *wire.tuples(items)],
+            )
+        finally:
+            self._granted.discard(grant.name)
+        if not done:
+            grant.lost = True
+            raise LeaseLost("the lease ended before the commit; the tuples were given back")
+
+    def release(self, grant: Grant, *, counted: bool) -> None:
+        self._granted.discard(grant.name)
+        if len(grant.deliveries) <= _NAMES_PER_CALL:
+            self._send_release([grant.name], counted=counted)
+        else:
+            self.spawn(lambda: self._release_in_parts(grant, counted=counted))
+
+    async def _release_in_parts(self, grant: Grant, *, counted: bool) -> None:
+        while await self._ask("release", [b"1" if counted else b"", grant.name]):
+            pass
+
+    async def renew(self, grants: Sequence[Grant]) -> None:
+        for part in _parts(grants):
+            lost = set(await self._ask("renew", [g.name for g in part]))
+            for grant in part:
+                grant.lost = grant.name in lost
+
+    async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
+        reply = await self._final(
+            "swap",
+            [
+                wire.fence(fence), *wire.bucket(template), *wire.declaration(template),
+                *wire.tuples([item]),
+            ],
+        )  # fmt: skip
+        return decode(reply[1]) if reply[0] == b"got" else None
+
+    async def watch(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        await self._listen(b"watch", self._heard_event)
+        session = await self._opened()
+        await self._ask("tick", [session.name, b"1"])
+        self._listeners.append(listener)
+        self._tick_soon()
+        return lambda: self._listeners.remove(listener)
+
+    async def elect(
+        self, name: str, step: Literal["win", "renew", "resign"], holder: bytes, lease_s: float, floor: int
+    ) -> tuple[int | None, float]:
+        lease_ms = b"%d" % max(1, round(lease_s * 1000))
+        number, held = await self._ask(
+            "elect", [name.encode(), step.encode(), holder, lease_ms, b"%d" % floor], election=True
+        )
+        return (int(number), lease_s) if held else (None, int(number) / 1000)
+
+    async def statistics(self) -> Statistics:
+        waiting, tuples, leases, takers, readers, sessions, kept = await self._ask("statistics", [])
+        counters = self._carrier.counters
+        return Statistics(
+            waiting=waiting,
+            leased=tuples - waiting,
+            leases=leases,
+            takers=takers,
+            readers=readers,
+            sessions=sessions,
+            kept_replies=kept,
+            calls=sum(c.calls for c in counters),
+            retries=sum(c.retries for c in counters),
+            reconnects=sum(max(0, c.reconnects - 1) for c in counters),
+        )
+
+    def spawn(self, task: Callable[[], Awaitable[object]]) -> None:
+        self._carrier.nursery.start_soon(task)
+
+    def close(self) -> None:
+        """Forget the session on the server, soon."""
+        if self._session is not None:
+            self._tell("close", [self._session.name, b"%d" % self._session.used])
+
+    # Asking
+
+    async def _ask(self, operation: str, arguments: list[bytes], *, election: bool = False) -> Any:
+        """A request that may be repeated freely."""
+        call = Call(self._format.write(operation, arguments), key=self._key)
+        reply = await self._carrier.ask(call, election=election)
+        if isinstance(reply, remote_errors.ResponseError):
+            raise self._translate(reply)
+        return reply
+
+    def _tell(
+        self, operation: str, arguments: list[bytes], *, answered: Callable[[], None] | None = None
+    ) -> None:
+        """A request whose answer nobody waits for."""
+        self._carrier.tell(Call(self._format.write(operation, arguments), key=self._key, answered=answered))
+
+    async def _final(self, operation: str, arguments: list[bytes], *, undo: bool = False) -> Any:
+        """Ask until the answer is not to ask again, which bounds the server's work for one call."""
+        while True:
+            reply = await self._guarded(operation, arguments, undo=undo)
+            if reply[0] != b"again":
+                return reply
+
+    async def _guarded(self, operation: str, arguments: list[bytes], *, undo: bool = False) -> Any:
+        """A request that is done once, however often it must be sent.
+
+        With `undo`, a request whose caller leaves before the answer is there is undone.
+        """
+        while True:
+            session = self._session or await self._opened()
+            slot = await session.acquire()
+            guard = wire.guard(session.name, slot, session.next_number(slot))
+            data, flag_at = self._format.write_guarded(operation, guard, arguments)
+            call = Call(data, flag_at, key=self._key)
+            try:
+                reply = await self._carrier.ask(call)
+            except BaseException:
+                if undo and call.sent:
+                    # The slot keeps the answer that undoing needs: nobody may use it before that is done.
+                    self._tell("undo", [guard], answered=partial(session.release, slot))
+                else:
+                    session.release(slot)
+                raise
+            session.release(slot)
+            if not isinstance(reply, remote_errors.ResponseError):
+                return reply
+            if not str(reply).startswith("TSNOSESSION"):
+                raise self._translate(reply)
+            if self._session is session:
+                self._session = None
+            if not str(reply).endswith("first"):
+                raise OutcomeUnknown(
+                    f"the server of space {self._space!r} has lost this client's session, "
+                    "and with it the answer to a request: it was done once or not at all"
+                )
+
+    async def _opened(self) -> Session:
+        async with self._opening:
+            if self._session is None:
+                session = Session(secrets.token_bytes(8))
+                await self._ask("open", [session.name])
+                self._session = session
+            return self._session
+
+    def _translate(self, error: remote_errors.ResponseError) -> TupleSpaceError:
+        code, _, rest = str(error).partition(" ")
+        if code == "TSFENCED":
+            return Fenced(f"a newer token, {rest}, was seen in space {self._space!r}")
+        if code == "TSINDEX":
+            fields = f"fields {rest}" if rest else "no fields"
+            return IndexMismatch(f"others declare {fields} for this tag in space {self._space!r}")
+        if code == "TSSHAPES":
+            return TemplateError(f"more than {rest} kinds of tuple have this tag: give types instead of ANY")
+        return ServerError(f"the server of space {self._space!r} says: {error}")
+
+    # Waiting
+
+    def _name(self) -> bytes:
+        return self._mailbox + next(self._numbers).to_bytes(6, "big")
+
+    def _grant(self, name: bytes, deliveries: list[Delivery], terms: Terms) -> Grant:
+        self._granted.add(name)
+        return Grant(name, deliveries, terms)
+
+    def _send_release(self, names: list[bytes], *, counted: bool) -> None:
+        self._tell("release", [b"1" if counted else b"", *names])
+
+    async def _listen(self, suffix: bytes, heard: Callable[[bytes], None]) -> None:
+        """Subscribe, once, and wait until that is in force: a hand-over needs somebody to hand to."""
+        if suffix not in self._listening:
+            event = self._listening[suffix] = trio.Event()
+
+            def ready() -> None:
+                event.set()
+                self._tick_now.set()
+
+            self._carrier.subscribe(self._format.channel + suffix, Subscription(self._key, heard, ready))
+        await self._listening[suffix].wait()
+
+    def _heard_mail(self, data: bytes) -> None:
+        kind, name = data[:1], data[1:15]
+        waiter = self._waiters.get(name)
+        if waiter is not None:
+            waiter.settle(delivery=Delivery(decode(data[21:]), int.from_bytes(data[15:21], "big")))
+        elif kind == b"t" and name not in self._granted:
+            self._send_release([name], counted=False)
+
+    def _heard_event(self, data: bytes) -> None:
+        kind: Literal["out", "in"] = "out" if data[:1] == b"o" else "in"
+        for payload in msgpack.unpackb(data[1:], raw=True, use_list=False):
+            event = Event(kind, decode(payload))
+            for listener in list(self._listeners):
+                listener(event)
+
+    def _tick_soon(self) -> None:
+        if not self._ticking:
+            self._ticking = True
+            self.spawn(self._tick)
+
+    async def _tick(self) -> None:
+        """While anybody waits or watches: once a second, and at once after an interruption."""
+        while self._waiters or self._listeners:
+            self._tick_now = trio.Event()
+            with trio.move_on_after(_TICK_S):
+                await self._tick_now.wait()
+            names = [n for n, w in self._waiters.items() if w.in_line and not w.settled.is_set()]
+            for part in _parts(names) or [[]]:
+                await self._ask_after(part)
+        self._ticking = False
+
+    async def _ask_after(self, names: Sequence[bytes]) -> None:
+        try:
+            session = await self._opened()
+            replies = await self._ask("tick", [session.name, b"1" if self._listeners else b"", *names])
+        except (Unavailable, ServerError) as error:
+            for name in names:
+                if name in self._waiters:
+                    self._waiters[name].settle(failure=error)
+            return
+        for name, reply in zip(names, replies, strict=True):
+            waiter = self._waiters.get(name)
+            if waiter is None or reply[0] == b"wait":
+                continue
+            waiter.settle(delivery=wire.deliveries(reply[1:])[0] if reply[0] == b"got" else None)
+
+
+def _parts(values: Sequence[Any]) -> list[Sequence[Any]]:
+    return [values[i : i + _NAMES_PER_CALL] for i in range(0, len(values), _NAMES_PER_CALL)]

@@ -1,0 +1,115 @@
+"""What is said to the server, byte for byte.
+
+A call is one FCALL in the protocol's own form, written here rather than by the client library:
+the keys of a space never change, so all but the arguments is made once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from tuplespace import library
+from tuplespace.backend import Delivery, Fence, Terms
+from tuplespace.fields import Item, Template, decode, tag_token
+
+GUARD_BYTES: Final = 17
+
+
+def bulk(argument: bytes) -> bytes:
+    """One argument in the protocol's form."""
+    return b"$%d\r\n%b\r\n" % (len(argument), argument)
+
+
+def command(*arguments: bytes) -> bytes:
+    """A whole command in the protocol's form."""
+    return b"*%d\r\n" % len(arguments) + b"".join([bulk(a) for a in arguments])
+
+
+class Calls:
+    """Writes the calls of one space."""
+
+    def __init__(self, space: str) -> None:
+        keys = [k.encode() for k in library.keys(space)]
+        self._fixed = 3 + len(keys)
+        self._heads = {
+            operation: b"".join(
+                bulk(part)
+                for part in (b"FCALL", library.function(operation).encode(), str(len(keys)).encode(), *keys)
+            )
+            for operation in library.OPERATIONS
+        }
+        self.key = keys[-1]
+        self.channel = self.key.removesuffix(b"meta")
+
+    def write(self, operation: str, arguments: list[bytes]) -> bytes:
+        """A call without a guard: it may be repeated freely."""
+        parts = [b"*%d\r\n" % (self._fixed + len(arguments)), self._heads[operation]]
+        parts += [b"$%d\r\n%b\r\n" % (len(a), a) for a in arguments]
+        return b"".join(parts)
+
+    def write_guarded(self, operation: str, guard: bytes, arguments: list[bytes]) -> tuple[bytes, int]:
+        """A call that starts with a guard, and where in it stands the byte that says 'first' or 'again'."""
+        start = b"*%d\r\n%b" % (self._fixed + 1 + len(arguments), self._heads[operation])
+        parts = [start, b"$17\r\n", guard, b"F\r\n"]
+        parts += [b"$%d\r\n%b\r\n" % (len(a), a) for a in arguments]
+        return b"".join(parts), len(start) + 5 + len(guard)
+
+
+def piece(data: bytes) -> bytes:
+    """Bytes with their length, one byte, in front."""
+    return bytes((len(data),)) + data
+
+
+def guard(session: bytes, slot: int, sequence: int) -> bytes:
+    """Who asks, and which of its requests this is."""
+    return session + struct.pack(">H", slot) + sequence.to_bytes(6, "big")
+
+
+def terms(value: Terms) -> bytes:
+    """A lease's terms: ms, deliveries allowed (0: no limit), and a byte for the server's own use."""
+    return (
+        round(value.lease_s * 1000).to_bytes(6, "big") + struct.pack(">H", value.max_deliveries or 0) + b"\0"
+    )
+
+
+def fence(value: Fence | None) -> bytes:
+    """A fence: the token, then the election's name; nothing for none."""
+    return b"" if value is None else struct.pack(">Q", value.token) + value.name.encode()
+
+
+def tuples(items: Iterable[Item]) -> list[bytes]:
+    """Three arguments for each tuple: its time in ms, its head, its payload."""
+    arguments: list[bytes] = []
+    for item in items:
+        ttl = b"" if item.ttl_s is None else b"%d" % max(1, round(item.ttl_s * 1000))
+        tag, signature = tag_token(item.tag), item.signature.encode()
+        if item.positions:
+            head = (
+                piece(bytes(item.positions))
+                + piece(tag)
+                + piece(signature)
+                + b"".join(map(piece, item.tokens))
+            )
+        else:
+            head = b"\0%c%b%c%b" % (len(tag), tag, len(signature), signature)
+        arguments += (ttl, head, item.payload)
+    return arguments
+
+
+def bucket(template: Template) -> tuple[bytes, bytes]:
+    """Where to look and for what types: the two arguments of a template."""
+    where = bytes((template.mask,)) + piece(tag_token(template.tag)) + b"".join(map(piece, template.tokens))
+    return where, piece(template.pattern.encode())
+
+
+def declaration(template: Template) -> tuple[bytes, bytes]:
+    """The tag and its declared fields, which the server compares with what others declare."""
+    return piece(tag_token(template.tag)), piece(bytes(template.positions))
+
+
+def deliveries(reply: list[bytes | int]) -> list[Delivery]:
+    """The pairs of tries and payload that a take gives."""
+    pairs = zip(reply[::2], reply[1::2], strict=True)
+    return [Delivery(decode(payload), int(tries)) for tries, payload in pairs if isinstance(payload, bytes)]
