@@ -76,7 +76,7 @@ class Space(_Section):
     max_tuple_bytes: Annotated[int, Size(1 << 10, 8 << 20)] = 1 << 20
     max_depth: Annotated[int, Number(1, 64)] = 8
     lease_s: Annotated[float, Duration(0.1, 86400)] = 30.0
-    max_deliveries: Annotated[int | None, OrNone(Number(1, 1_000_000))] = None
+    max_deliveries: Annotated[int | None, OrNone(Number(1, 65_535))] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

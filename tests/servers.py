@@ -30,8 +30,13 @@ if TYPE_CHECKING:
 PASSWORD = "pa:ss/w@rd,%41?#"
 SLOTS = 16384
 _WAIT_S = 30.0
-# Sentinels look at each other and at their servers every few seconds; tests have no time for that.
-_BRISK = ("INFO-PERIOD", 200, "PUBLISH-PERIOD", 200, "PING-PERIOD", 200, "ASK-PERIOD", 200)
+# How often sentinels look at their servers and tell each other of them, in ms. The defaults are seconds.
+# But four times the last is how long they leave a master alone that they take for a replica, which has
+# to be more than the second within which the others learn that it was promoted.
+_WHILE_MEETING = ("INFO-PERIOD", 200, "PING-PERIOD", 200, "ASK-PERIOD", 200, "PUBLISH-PERIOD", 200)
+_AFTER_MEETING = ("PUBLISH-PERIOD", 1000)
+# A replica that could take over, in a sentinel's words.
+_IN_SYNC = {"flags": "slave", "role-reported": "slave", "master-link-status": "ok"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,7 @@ class SentinelGroup:
     def failover(self, *, kill: bool = True) -> Node:
         """Makes another server the master, by killing the present one or by asking; gives the new one."""
         old = self.master
-        until(lambda: self._replicas_follow(old), "a replica that could take over")
+        until(lambda: all(self._is_settled(sentinel, old) for sentinel in self.sentinels), "a calm group")
         if kill:
             old.kill()
         else:
@@ -159,10 +164,25 @@ class SentinelGroup:
         until(lambda: _replication(new).get("role") == "master", "the new master to know that it is")
         return new
 
-    def _replicas_follow(self, master: Node) -> bool:
-        """True when all others that run are replicas in sync, and there is one."""
-        others = [server for server in self.servers if server.running and server is not master]
-        return bool(others) and all(_follows(server, master) for server in others)
+    def tune(self, *settings: str | int) -> None:
+        """Sets what sentinels keep apart from their configuration, in pairs of name and value."""
+        for sentinel in self.sentinels:
+            with sentinel.client() as client:
+                client.execute_command("SENTINEL", "DEBUG", *settings)
+
+    def _is_settled(self, sentinel: Node, master: Node) -> bool:
+        """True when, as the sentinel sees it, all servers that run are the master or its replicas."""
+        if not sentinel.running:
+            return True
+        running = {server.port for server in self.servers if server.running} - {master.port}
+        view = {int(row["port"]): row for row in _sentinel_rows(sentinel, "REPLICAS", self.name)}
+        return (
+            _sentinel_rows(sentinel, "MASTER", self.name)[0]["flags"] == "master"
+            and bool(running)
+            and all(
+                view[port] | _IN_SYNC | {"master-port": str(master.port)} == view[port] for port in running
+            )
+        )
 
     def _ask_for_failover(self) -> bool:
         try:
@@ -257,7 +277,7 @@ def sentinel_group(
             f"sentinel monitor {name} 127.0.0.1 {master.port} {sentinels // 2 + 1}",
             f"sentinel auth-pass {name} {_quoted(PASSWORD)}",
             f"sentinel down-after-milliseconds {name} {down_after_ms}",
-            f"sentinel failover-timeout {name} 3000",
+            f"sentinel failover-timeout {name} 2000",
             f"sentinel sentinel-pass {_quoted(PASSWORD)}",
         ]
         group = SentinelGroup(
@@ -265,12 +285,11 @@ def sentinel_group(
             servers=servers,
             sentinels=[stack.enter_context(_node(path, watching, sentinel=True)) for _ in range(sentinels)],
         )
-        for sentinel in group.sentinels:
-            with sentinel.client() as client:
-                client.execute_command("SENTINEL", "DEBUG", *_BRISK)
+        group.tune(*_WHILE_MEETING)
         until(
             lambda: all(_knows_all(group, sentinel) for sentinel in group.sentinels), "the sentinels to meet"
         )
+        group.tune(*_AFTER_MEETING)
         yield group
 
 
@@ -304,10 +323,13 @@ def cluster(
         ]
         for epoch, (node, slots) in enumerate(_shares(nodes), start=1):
             with node.client() as client:
+                # Allowed only to a node that has met no other.
                 client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", epoch)
                 client.execute_command("CLUSTER", "ADDSLOTSRANGE", slots.start, slots.stop - 1)
-                for other, bus in zip(nodes, buses, strict=True):
-                    client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port, bus)
+        for number, node in enumerate(nodes):
+            with node.client() as client:
+                for port, bus in list(zip(ports, buses, strict=True))[:number]:  # gossip alone is slower
+                    client.execute_command("CLUSTER", "MEET", "127.0.0.1", port, bus)
         until(lambda: all(_is_whole(node, shards) for node in nodes), "the cluster to be whole")
         yield Cluster(nodes=nodes)
 
@@ -451,9 +473,16 @@ def _follows(replica: Node, master: Node) -> bool:
     return (state.get("master_port"), state.get("master_link_status")) == (master.port, "up")
 
 
+def _sentinel_rows(sentinel: Node, subcommand: str, name: str) -> list[dict[str, str]]:
+    """The sentinel's own words on its master or replicas: versions of the client differ in parsing them."""
+    with sentinel.client(protocol=2) as client:
+        reply = client.execute_command("SENTINEL", subcommand, name)
+    rows = reply if isinstance(reply[0], list) else [reply]
+    return [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
+
+
 def _knows_all(group: SentinelGroup, sentinel: Node) -> bool:
-    with sentinel.client() as client:
-        state = client.sentinel_master(group.name)
+    (state,) = _sentinel_rows(sentinel, "MASTER", group.name)
     others, replicas = len(group.sentinels) - 1, len(group.servers) - 1
     return (int(state["num-other-sentinels"]), int(state["num-slaves"])) == (others, replicas)
 

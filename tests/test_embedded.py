@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,15 +61,21 @@ def _program(path: Path, text: str) -> Path:
     return path
 
 
+def serving(directory: Path | None = None, **options: Any) -> AbstractContextManager[embedded.Server]:
+    """A server that looks more often than others whether it should end, or these tests would wait for it."""
+    options["extra"] = ("hz 100", *options.get("extra", ()))
+    return embedded.serving(directory, **options)
+
+
 # What the server is like
 
 
 @pytest.mark.parametrize("binary", binaries().values(), ids=binaries())
-@pytest.mark.parametrize("port", [None, "auto", 0])
+@pytest.mark.parametrize("port", [None, "auto"])
 def test_settings(binary: Path, port: embedded.Port | None) -> None:
     """The server keeps an append-only file, takes no snapshots and evicts nothing."""
     with (
-        embedded.serving(binary=binary, port=port, appendfsync="always") as server,
+        serving(binary=binary, port=port, appendfsync="always") as server,
         _client(server) as client,
     ):
         expected = {
@@ -86,7 +92,7 @@ def test_settings(binary: Path, port: embedded.Port | None) -> None:
 
 def test_extra() -> None:
     """Each extra line is a line of the server's configuration, and the last word on a setting."""
-    with embedded.serving(extra=["databases 3", "appendfsync no"]) as server, _client(server) as client:
+    with serving(extra=["databases 3", "appendfsync no"]) as server, _client(server) as client:
         assert client.config_get("databases")["databases"] == "3"
         assert client.config_get("appendfsync")["appendfsync"] == "no"
 
@@ -94,7 +100,7 @@ def test_extra() -> None:
 @pytest.mark.parametrize("port", [None, 0])
 def test_password(port: embedded.Port | None) -> None:
     """The server refuses whoever does not know the password, on the socket as on a port."""
-    with embedded.serving(port=port) as server:
+    with serving(port=port) as server:
         with_none = server.url.replace(f":{server.password}@", "")
         with redis.Redis.from_url(with_none) as client, pytest.raises(redis.AuthenticationError):
             client.ping()
@@ -103,7 +109,7 @@ def test_password(port: embedded.Port | None) -> None:
 
 def test_password_is_secret() -> None:
     """The password is on no command line, in no file, and not in the handle's representation."""
-    with embedded.serving() as server:
+    with serving() as server:
         secret = server.password.encode()
         for pid in (server.pid, *_supervisors(os.getpid())):
             assert secret not in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -116,7 +122,7 @@ def test_password_is_secret() -> None:
 def test_only_the_user_may_enter(tmp_path: Path) -> None:
     """What the server makes, and a directory made for it, is open to nobody else."""
     tmp_path.chmod(0o755)
-    with embedded.serving(tmp_path / "new") as server:
+    with serving(tmp_path / "new") as server:
         made = [server.directory, *server.directory.rglob("*")]
         assert server.directory / "server.sock" in made
         assert not [path for path in made if stat.S_IMODE(path.stat().st_mode) & 0o077]
@@ -125,25 +131,31 @@ def test_only_the_user_may_enter(tmp_path: Path) -> None:
 def test_given_port() -> None:
     """A port that is given is the port."""
     port = embedded.free_port()
-    with embedded.serving(port=port) as server:
+    with serving(port=port) as server:
         assert server.url == f"redis://:{server.password}@127.0.0.1:{port}/0"
         assert embedded.answers(server.url)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["with space", 'quote " and \\', "line\nbreak", "umläut % # ? @", "x" * 120],
-    ids=lambda name: name[:8],
-)
-def test_directory_names(tmp_path: Path, name: str) -> None:
-    """A directory may have any name, also one too long for the path of a socket."""
-    directory = tmp_path / name
-    with embedded.serving(directory) as server, _client(server) as client:
+_NAMES = {
+    "space": "with space",
+    "quote": 'quote " and \\',
+    "line": "line\nbreak",
+    "letters": "umläut % # ? @",
+    "bytes": os.fsdecode(b"\xff\xfe"),
+    "long": "x" * 120,
+}
+
+
+@pytest.mark.parametrize("kind", _NAMES)
+def test_directory_names(tmp_path: Path, kind: str) -> None:
+    """A directory may have any name; where that is none for a socket, the socket is somewhere else."""
+    directory = tmp_path / _NAMES[kind]
+    with serving(directory) as server, _client(server) as client:
         client.set("a", "b")
         socket_path = Path(str(client.config_get("unixsocket")["unixsocket"]))
         assert server.directory == directory
-        assert (socket_path.parent == directory) == (len(name) < 100)
-    assert directory.exists()
+        assert (socket_path.parent == directory) == (kind not in {"bytes", "long"})
+    assert (directory / "appendonlydir").exists()
     assert not socket_path.exists()
     assert socket_path.parent.exists() == (socket_path.parent == directory)
 
@@ -151,7 +163,7 @@ def test_directory_names(tmp_path: Path, name: str) -> None:
 def test_relative_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative directory is one below the current directory of the owner."""
     monkeypatch.chdir(tmp_path)
-    with embedded.serving("here") as server:
+    with serving(Path("here")) as server:
         assert server.directory == tmp_path / "here"
 
 
@@ -160,7 +172,7 @@ def test_long_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
-    with embedded.serving() as server:
+    with serving() as server:
         assert server.directory.parent == Path("/tmp")
         assert embedded.answers(server.url)
 
@@ -170,20 +182,21 @@ def test_long_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_finds_its_data(tmp_path: Path) -> None:
     """A server started again on the same directory finds what was written, under a new password."""
-    with embedded.serving(tmp_path) as first, _client(first) as client:
+    with serving(tmp_path) as first, _client(first) as client:
         client.set("a", "b")
-    with embedded.serving(tmp_path) as second, _client(second) as client:
+    assert not (tmp_path / "server.lock").read_text()
+    with serving(tmp_path) as second, _client(second) as client:
         assert client.get("a") == "b"
         assert second.password != first.password
 
 
 def test_finds_its_data_after_a_crash(tmp_path: Path) -> None:
     """What a killed server had acknowledged is there again, and the owner can see that it was killed."""
-    with embedded.serving(tmp_path, appendfsync="always") as server, _client(server) as client:
+    with serving(tmp_path, appendfsync="always") as server, _client(server) as client:
         client.set("a", "b")
         os.kill(server.pid, signal.SIGKILL)
         until(lambda: not server.running, "the owner to notice")
-    with embedded.serving(tmp_path) as server, _client(server) as client:
+    with serving(tmp_path) as server, _client(server) as client:
         assert client.get("a") == "b"
 
 
@@ -192,7 +205,7 @@ def test_finds_its_data_after_a_crash(tmp_path: Path) -> None:
 
 def test_temporary_directory_is_removed() -> None:
     """Without a directory the server has one of its own, which is gone after the end."""
-    with embedded.serving() as server:
+    with serving() as server:
         assert server.directory.is_dir()
     assert not server.directory.exists()
     assert not server.running
@@ -201,7 +214,7 @@ def test_temporary_directory_is_removed() -> None:
 
 def test_log_outlives_a_crash() -> None:
     """The log of a server that died by itself can be read until the block is left."""
-    with embedded.serving() as server:
+    with serving() as server:
         os.kill(server.pid, signal.SIGKILL)
         until(lambda: not server.running, "the owner to notice")
         assert "Ready to accept" in server.log.read_text() or "ready to accept" in server.log.read_text()
@@ -210,14 +223,14 @@ def test_log_outlives_a_crash() -> None:
 
 def test_exception() -> None:
     """An exception in the block passes through as it is, an OSError too, and ends the server."""
-    with pytest.raises(ConnectionResetError, match="mine"), embedded.serving() as server:
+    with pytest.raises(ConnectionResetError, match="mine"), serving() as server:
         raise ConnectionResetError("mine")
     assert gone(server.pid)
 
 
 def test_paused_server() -> None:
     """A server that hangs, stopped, is woken up to end."""
-    with embedded.serving() as server:
+    with serving() as server:
         os.kill(server.pid, signal.SIGSTOP)
     assert gone(server.pid)
     assert not server.directory.exists()
@@ -225,7 +238,7 @@ def test_paused_server() -> None:
 
 def test_stop_twice() -> None:
     """Ending what has ended does nothing."""
-    with embedded.serving() as server:
+    with serving() as server:
         server.process.stop()
         server.process.stop()
         assert gone(server.pid)
@@ -233,7 +246,7 @@ def test_stop_twice() -> None:
 
 def test_supervisor_killed() -> None:
     """When the supervisor is killed the server goes with it, and the directory at the end of the block."""
-    with embedded.serving() as server:
+    with serving() as server:
         (pid,) = _supervisors(os.getpid())
         os.kill(pid, signal.SIGKILL)
         until(lambda: gone(server.pid), "the server to end")
@@ -242,7 +255,7 @@ def test_supervisor_killed() -> None:
 
 def test_supervisor_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor that does not react is killed, and the server with it."""
-    with embedded.serving(grace_s=0.1) as server:
+    with serving(grace_s=0.1) as server:
         (pid,) = _supervisors(os.getpid())
         os.kill(pid, signal.SIGSTOP)
         monkeypatch.setattr(supervisor, "_SUPERVISOR_S", 0.1)
@@ -448,9 +461,9 @@ with embedded.serving() as server:
 
 def test_directory_in_use(tmp_path: Path) -> None:
     """A directory that is being served is refused in one sentence that names the process."""
-    with embedded.serving(tmp_path) as server:
+    with serving(tmp_path) as server:
         with pytest.raises(EmbeddedError, match=f"already served for process {os.getpid()};") as caught:
-            embedded.serving(tmp_path).__enter__()
+            serving(tmp_path).__enter__()
         assert str(tmp_path) in str(caught.value)
         assert "\n" not in str(caught.value)
         assert embedded.answers(server.url)
@@ -468,7 +481,7 @@ def locked(tmp_path: Path) -> Iterator[int]:
 def test_lock_without_owner(tmp_path: Path, locked: int, holder: str) -> None:
     """A lock whose owner has ended or is not known yet is waited for, and then taken."""
     os.write(locked, holder.format(dead=_dead()).encode())
-    with embedded.serving(tmp_path, check=lambda: fcntl.flock(locked, fcntl.LOCK_UN)) as server:
+    with serving(tmp_path, check=lambda: fcntl.flock(locked, fcntl.LOCK_UN)) as server:
         assert embedded.answers(server.url)
         assert (tmp_path / "server.lock").read_text() == f"{os.getpid()}\n"
 
@@ -476,7 +489,7 @@ def test_lock_without_owner(tmp_path: Path, locked: int, holder: str) -> None:
 def test_lock_that_stays(tmp_path: Path, locked: int) -> None:
     """The wait for such a lock ends with the time for the start."""
     with pytest.raises(EmbeddedError, match="already served"):
-        embedded.serving(tmp_path, timeout_s=0.1).__enter__()
+        serving(tmp_path, timeout_s=0.1).__enter__()
 
 
 def _dead() -> int:
@@ -508,7 +521,7 @@ def test_server_dies(tmp_path: Path) -> None:
     with pytest.raises(
         EmbeddedError, match=r"ended at its start with exit code 1; .*no-such-setting"
     ) as caught:
-        embedded.serving(tmp_path, extra=["no-such-setting 1"]).__enter__()
+        serving(tmp_path, extra=["no-such-setting 1"]).__enter__()
     assert "earlier" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -519,7 +532,7 @@ def test_server_is_silent(tmp_path: Path, words: str) -> None:
     silent = _program(tmp_path / "silent", f"echo -n {words}; echo $$ > {tmp_path}/pid; exec sleep 100")
     said = f"ends with: {words}" if words else "is empty"
     with pytest.raises(EmbeddedError, match=rf"did not answer within 0.3 s; its log {said}"):
-        embedded.serving(tmp_path, binary=silent, timeout_s=0.3).__enter__()
+        serving(tmp_path, binary=silent, timeout_s=0.3).__enter__()
     assert gone(int((tmp_path / "pid").read_text()))
 
 
@@ -534,17 +547,17 @@ def taken() -> Iterator[int]:
 def test_port_is_taken(taken: int) -> None:
     """A given port that is taken is an error that says so."""
     with pytest.raises(EmbeddedError, match="ddress already in use"):
-        embedded.serving(port=taken).__enter__()
+        serving(port=taken).__enter__()
 
 
 def test_port_is_snatched(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A free port that is taken before the server listens on it is replaced by another, four times."""
     ports = iter([taken, taken, embedded.free_port(), *[taken] * 5])
     monkeypatch.setattr(embedded, "free_port", lambda: next(ports))
-    with embedded.serving(port="auto") as server:
+    with serving(port="auto") as server:
         assert embedded.answers(server.url)
     with pytest.raises(EmbeddedError, match="ddress already in use"):
-        embedded.serving(port="auto").__enter__()
+        serving(port="auto").__enter__()
     assert not list(ports)
 
 
@@ -563,14 +576,14 @@ def test_directory_is_a_file(tmp_path: Path) -> None:
     """What the operating system refuses is an EmbeddedError."""
     (tmp_path / "file").touch()
     with pytest.raises(EmbeddedError, match=r"cannot be started: .*file"):
-        embedded.serving(tmp_path / "file").__enter__()
+        serving(tmp_path / "file").__enter__()
 
 
 def test_no_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor that cannot do its work is an error with its last words."""
     monkeypatch.setattr(sys, "executable", str(_program(tmp_path / "python", "echo no python >&2")))
     with pytest.raises(EmbeddedError, match="its supervisor did not start; its log ends with: no python"):
-        embedded.serving().__enter__()
+        serving().__enter__()
 
 
 def test_silent_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -578,7 +591,20 @@ def test_silent_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "executable", str(_program(tmp_path / "python", "exec sleep 100")))
     monkeypatch.setattr(supervisor, "_SUPERVISOR_S", 0.1)
     with pytest.raises(EmbeddedError, match="its supervisor did not start; its log is empty"):
-        embedded.serving().__enter__()
+        serving().__enter__()
+
+
+def test_interrupted_supervision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception while the supervisor is awaited, such as from Ctrl-C, leaves no process."""
+    monkeypatch.setattr(supervisor, "_first_line", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        serving(tmp_path).__enter__()
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    process.stdout.close()
+    raise KeyboardInterrupt
 
 
 # Which server
@@ -643,7 +669,7 @@ def test_command_that_will_not_end(tmp_path: Path) -> None:
     until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the command to run")
     assert process.exit_code is None
     process.stop()
-    assert process.exit_code == 128 + signal.SIGKILL
+    assert process.wait(0) == 128 + signal.SIGKILL
     until(lambda: gone(int((tmp_path / "pid").read_text())), "what it had started to end")
 
 

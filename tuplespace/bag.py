@@ -18,7 +18,7 @@ from typing import Final
 
 from tuplespace.backend import Delivery, Event, Fence, Statistics, Terms
 from tuplespace.errors import Fenced, IndexMismatch
-from tuplespace.fields import DEAD_LETTER, Item, Limits, Template, Tuple, prepare
+from tuplespace.fields import DEAD_LETTER, Item, Template, Tuple
 
 Bucket = tuple[int, str, tuple[bytes, ...], str]
 MICROSECONDS: Final = 1_000_000
@@ -275,7 +275,7 @@ class Bag:
         if counted and terms.max_deliveries is not None and stored.tries >= terms.max_deliveries:
             del self.tuples[number]
             letter: Tuple = (DEAD_LETTER, stored.item.fields, stored.tries)
-            self.write([prepare(letter, {}, Limits(max_bytes=1 << 62, max_depth=1 << 30))], now)
+            self.write([Item(letter, "sti", (), (), b"")], now)
             return
         self._offer(number, stored, now)
 

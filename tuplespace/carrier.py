@@ -137,7 +137,7 @@ class Carrier:
                     link.dial,
                     partial(self._soon, self._heard),
                     partial(self._soon, self._ready),
-                    lambda channel: self._soon(self._lost_channel, channel, node),
+                    lambda channel, reason: self._soon(self._lost_channel, channel, node, reason),
                 ),
             )
             self.counters += [node.calls.counters, node.elections.counters]
@@ -186,18 +186,19 @@ class Carrier:
         if call.state is not State.LEFT:
             self._submit(call, self.node(call.key), election=False)
 
+    def silence(self, key: bytes) -> Unavailable:
+        """What to say when a server has not answered in time."""
+        problem = self.node(key).problem or "no reply"
+        return Unavailable(f"{self.address} has not answered for {self.timeout_s:g} s: {problem}")
+
     def _give_up(self, call: Call) -> None:
         pump = self._pending.pop(call)
-        problem = self.node(call.key).problem or "no reply"
-        silence = f"{self.address} has not answered for {self.timeout_s:g} s: {problem}"
-        error = (
-            Unavailable(silence)
-            if pump.withdraw(call)
-            else OutcomeUnknown(f"{silence}; the request had been sent")
-        )
+        silence = self.silence(call.key)
+        if not pump.withdraw(call):
+            silence = OutcomeUnknown(f"{silence}; the request had been sent")
         task, call.task = call.task, None
         assert task is not None
-        trio.lowlevel.reschedule(task, outcome.Error(error))
+        trio.lowlevel.reschedule(task, outcome.Error(silence))
 
     def _trouble(self, node: Node, problem: str | None) -> None:
         node.problem = problem
@@ -240,10 +241,10 @@ class Carrier:
         if channel in self._subscriptions:
             self._subscriptions[channel].ready()
 
-    def _lost_channel(self, channel: bytes, node: Node) -> None:
-        """The space has moved to another server: listen there."""
+    def _lost_channel(self, channel: bytes, node: Node, reason: str) -> None:
+        """The server will not have a subscription, most likely because the space has moved: look again."""
         node.mail.unsubscribe(channel)
-        self._trouble(node, "a space has moved")
+        self._trouble(node, reason)
         self.nursery.start_soon(self._listen_later, channel)
 
     async def _listen_later(self, channel: bytes) -> None:
@@ -264,6 +265,8 @@ def _translate(error: Exception, address: str) -> TupleSpaceError:
         return SpaceFull(f"{address} is at its memory limit; take something out, or raise maxmemory")
     if isinstance(error, remote_errors.AuthenticationError | remote_errors.NoPermissionError):
         return ServerError(f"{address} refuses this user: {error}")
+    if "unknown command" in str(error):
+        return ServerError(f"{address} is too old: tuple spaces need Redis 7 or Valkey ({error})")
     if isinstance(error, remote_errors.ConnectionError):
         return Unavailable(f"{address} went away while the client was closing: {error}")
     return ServerError(f"{address} refused a request: {error}")

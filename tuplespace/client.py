@@ -24,7 +24,14 @@ class Client(Spaces):
 
 @contextlib.asynccontextmanager
 async def connect(
-    url: str, *, username: str | None = None, password: str | None = None, timeout: float | None = 30.0
+    url: str,
+    *,
+    username: str | None = None,
+    password: str | None = None,
+    tls_ca: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    timeout: float | None = 30.0,
 ) -> AsyncIterator[Client]:
     """A client of the servers behind `url`, for the length of a block.
 
@@ -32,7 +39,14 @@ async def connect(
     and made again whenever it breaks. `timeout` is for how long, in seconds, an operation waits for
     a server that does not answer before it raises Unavailable; None waits for ever.
     """
-    topology = resolve(url, username=username, password=password)
+    extra = {
+        "username": username,
+        "password": password,
+        "ssl_ca_certs": tls_ca,
+        "ssl_certfile": tls_cert,
+        "ssl_keyfile": tls_key,
+    }
+    topology = resolve(url, extra)
     if topology.owners() is not None:
         try:
             await trio.to_thread.run_sync(topology.refresh)

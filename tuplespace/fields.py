@@ -40,7 +40,7 @@ TemplateField = Field | type | _Any
 
 MAX_FIELDS: Final = 64
 MAX_INDEXED: Final = 3
-MAX_DEPTH: Final = 8
+DEEPEST: Final = 128
 DEAD_LETTER: Final = "dead-letter"
 """Tag of what was delivered too often: (DEAD_LETTER, the tuple, how often)."""
 
@@ -64,7 +64,12 @@ class Limits:
     """What a tuple may be at most."""
 
     max_bytes: int = 1 << 20
-    max_depth: int = MAX_DEPTH
+    max_depth: int = 8
+
+    def __post_init__(self) -> None:
+        """No limit may be beyond what can be encoded."""
+        if not (1 <= self.max_bytes <= 1 << 29 and 0 <= self.max_depth <= DEEPEST):
+            raise TupleError(f"limits are at most 512 MiB and a depth of {DEEPEST}, not {self}")
 
 
 Index = Mapping[str, tuple[int, ...]]
@@ -115,7 +120,7 @@ class Template:
 
     def matches(self, fields: Tuple) -> bool:
         """Whether this tuple would be found; for events, which carry whole tuples."""
-        if fields[0] != self.tag or not self.accepts(signature_of(fields)):
+        if fields[0] != self.tag or not self.accepts(letters(fields)):
             return False
         given = [p for i, p in enumerate(self.positions) if self.mask >> i & 1]
         return all(token_of(fields[p]) == t for p, t in zip(given, self.tokens, strict=True))
@@ -156,7 +161,9 @@ def prepare(fields: Sequence[Field], index: Index, limits: Limits, ttl_s: float 
     return Item(whole, signature, positions, tokens, payload, ttl_s)
 
 
-def compile_template(fields: Sequence[TemplateField], index: Index) -> Template:
+def compile_template(
+    fields: Sequence[TemplateField], index: Index, max_depth: int = Limits().max_depth
+) -> Template:
     """Turn what the user asked for into one bucket; raises TemplateError when that cannot be."""
     if not fields or type(fields[0]) is not str:
         raise TemplateError("a template starts with a tag, a str")
@@ -165,9 +172,10 @@ def compile_template(fields: Sequence[TemplateField], index: Index) -> Template:
         raise TemplateError(f"a template has at most {MAX_FIELDS} fields, not {len(fields)}")
     positions = index.get(tag, ())
     pattern = ["s"]
-    mask, tokens = 0, []
+    mask = 0
+    given: list[Field] = []
     for at, field in enumerate(fields[1:], start=1):
-        code, actual = _formal(field)
+        code, actual = _formal(field, max_depth)
         pattern.append(code)
         if not actual:
             continue
@@ -180,11 +188,15 @@ def compile_template(fields: Sequence[TemplateField], index: Index) -> Template:
         if _has_nan(field):
             raise TemplateError(f"field {at} of {tag!r}: NaN equals nothing, so no tuple can match")
         mask |= 1 << positions.index(at)
-        tokens.append(token_of(field))
-    return Template(tag, "".join(pattern), positions, mask, tuple(tokens))
+        given.append(field)
+    try:
+        tag_token(tag)
+        return Template(tag, "".join(pattern), positions, mask, tuple(token_of(f) for f in given))
+    except TupleError as error:
+        raise TemplateError(str(error)) from None
 
 
-def _formal(field: TemplateField) -> tuple[str, bool]:
+def _formal(field: TemplateField, max_depth: int) -> tuple[str, bool]:
     """A template field's type letter, and whether it is a value to be compared."""
     if field is ANY:
         return WILD, False
@@ -196,7 +208,7 @@ def _formal(field: TemplateField) -> tuple[str, bool]:
     if field is None:
         return "n", False
     try:
-        return signature_of((field,)), True
+        return signature_of((field,), max_depth), True
     except TupleError as error:
         raise TemplateError(str(error)) from None
 
@@ -205,12 +217,17 @@ def _names() -> str:
     return ", ".join("None" if t is type(None) else t.__name__ for t in CODES)
 
 
-def signature_of(fields: Sequence[object], max_depth: int = MAX_DEPTH) -> str:
-    """One letter per field; raises TupleError for a type that is not one, at any depth."""
+def letters(fields: Sequence[object]) -> str:
+    """One letter per field; raises TupleError for a type that no field has."""
     try:
-        signature = "".join([CODES[type(f)] for f in fields])
+        return "".join([CODES[type(f)] for f in fields])
     except KeyError as error:
         raise TupleError(f"a field cannot be a {error.args[0].__name__}; it can be {_names()}") from None
+
+
+def signature_of(fields: Sequence[object], max_depth: int) -> str:
+    """The letters of a tuple that is sound at every depth; raises TupleError for one that is not."""
+    signature = letters(fields)
     if "t" in signature:
         if max_depth <= 0:
             raise TupleError("tuples are nested too deeply")

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, NoReturn
 
 import redis.exceptions as remote_errors
 
@@ -32,14 +32,14 @@ class Mail:
     """Subscriptions to one server.
 
     Runs in its thread, and must only hand over to trio: `heard(channel, data)` for a message,
-    `ready(channel)` when a subscription is in force (again), `refused(channel)` when the
+    `ready(channel)` when a subscription is in force (again), `refused(channel, reason)` when the
     server will not have it, for instance because the space lives elsewhere now.
     """
 
     dial: Callable[[], Connection]
     heard: Callable[[bytes, bytes], None]
     ready: Callable[[bytes], None]
-    refused: Callable[[bytes], None]
+    refused: Callable[[bytes, str], None]
     _wanted: dict[bytes, None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _pipe: tuple[int, int] | None = None
@@ -98,6 +98,7 @@ class Mail:
     def _listen(self, connection: Connection) -> None:
         """Subscribe to all that is wanted, then pass on what is heard until stopped."""
         subscribed: set[bytes] = set()
+        unconfirmed: list[bytes] = []
         heard_at = time.monotonic()
         while not self._stopped:
             with self._lock:
@@ -105,34 +106,39 @@ class Mail:
             for channel in missing:
                 connection.send_command("SSUBSCRIBE", channel)
                 subscribed.add(channel)
+                unconfirmed.append(channel)
             if not connection.can_read(timeout=0):
                 self._sleep(_PING_S, connection)
             if connection.can_read(timeout=0):
                 heard_at = time.monotonic()
-                self._pass_on(connection, missing)
+                self._pass_on(connection, unconfirmed)
             elif time.monotonic() - heard_at > _SILENCE_S:
                 raise remote_errors.ConnectionError("no answer on the subscription")
             elif time.monotonic() - heard_at > _PING_S:
                 connection.send_command("PING", check_health=False)
 
-    def _pass_on(self, connection: Connection, asked: list[bytes]) -> None:
+    def _pass_on(self, connection: Connection, unconfirmed: list[bytes]) -> None:
         while connection.can_read(timeout=0):
             try:
-                message: Any = connection.read_response()
+                message = connection.read_response()
             except remote_errors.ResponseError as error:
-                for channel in asked:
-                    self.refused(channel)
-                raise remote_errors.ConnectionError(str(error)) from error
+                self._refuse(unconfirmed[0], str(error))
             match message:
                 case [b"smessage", channel, data]:
                     self.heard(channel, data)
                 case [b"ssubscribe", channel, _]:
+                    unconfirmed.remove(channel)
                     self.ready(channel)
                 case [b"sunsubscribe", channel, _]:
-                    self.refused(channel)
-                    raise remote_errors.ConnectionError("the space has moved")
+                    self._refuse(channel, "the space has moved")
                 case _:
                     pass
+
+    def _refuse(self, channel: bytes, reason: str) -> NoReturn:
+        """Say that a channel is not to be had here, and start over without it."""
+        self.unsubscribe(channel)
+        self.refused(channel, reason)
+        raise remote_errors.ConnectionError(reason)
 
     def _sleep(self, timeout_s: float, connection: Connection | None = None) -> None:
         """Wait for the pipe, the connection, or the time to pass."""

@@ -137,15 +137,18 @@ class Pump:
 
     def _run(self) -> None:
         connection = self.dial()
-        while (batch := self._next()) is not None:
+        while (waiting := self._gather()) is not None:
+            if not self._connected(connection, waiting):
+                continue
+            batch = self._claim(waiting)
             if batch:
                 self._trip(connection, batch)
-            if self._again and not self._stopping.is_set():
+            if self._again:
                 self._pause()
         connection.disconnect()
 
-    def _next(self) -> list[Call] | None:
-        """The calls of the next trip: repetitions first, in their order; None to end."""
+    def _gather(self) -> list[Call] | None:
+        """The calls of the next trip, repetitions first and in their order; None to end."""
         if self._retired:
             self._hand_back()
             return None
@@ -165,11 +168,36 @@ class Pump:
             if call is not None:
                 batch.append(call)
                 size += len(call.data)
+        return batch
+
+    def _claim(self, waiting: list[Call]) -> list[Call]:
+        """From here on these count as sent; those whose callers have left are dropped."""
         with self._lock:
-            batch = [c for c in batch if c.state is not State.LEFT]
+            batch = [c for c in waiting if c.state is not State.LEFT]
             for call in batch:
                 call.state, call.sent = State.SENT, True
         return batch
+
+    def _connected(self, connection: Connection, waiting: list[Call]) -> bool:
+        """Connect if need be, before anything is called sent; on failure the calls wait for another try."""
+        if not waiting or connection.is_connected:
+            return True
+        try:
+            connection.connect()
+        except _REFUSED_LOGIN as error:
+            connection.disconnect()
+            for call in waiting:
+                call.reply = error
+            self.deliver(waiting)
+            return False
+        except CONNECTION_LOST as error:
+            connection.disconnect()
+            self._fail(str(error))
+            self._keep_or_drop(waiting, str(error))
+            self._pause()
+            return False
+        self.counters.reconnects += 1
+        return True
 
     def _hand_back(self) -> None:
         calls, self._again = self._again, []
@@ -184,8 +212,6 @@ class Pump:
         """Send a batch and hand over the answers; what has none goes into `_again`."""
         answered = 0
         try:
-            if not connection.is_connected:
-                self._connect(connection)
             connection.send_packed_command(
                 [b"".join([_ASKING + c.data if c.asking else c.data for c in batch])], check_health=False
             )
@@ -194,37 +220,31 @@ class Pump:
                     connection.read_response()
                 call.reply = _read(connection)
                 answered += 1
-        except _REFUSED_LOGIN as error:
-            for call in batch[answered:]:
-                call.reply = error
-            answered = len(batch)
-            connection.disconnect()
         except CONNECTION_LOST as error:
             connection.disconnect()
-            self._lost(batch[answered:], str(error))
+            self._fail(str(error))
+            for call in batch[answered:]:
+                call.repeat()
+            self.counters.retries += len(batch) - answered
+            self._keep_or_drop(batch[answered:], str(error))
         else:
             if self._failures:
                 self._failures = 0
                 self.trouble(None)
         self._hand_over(connection, batch[:answered])
 
-    def _connect(self, connection: Connection) -> None:
-        connection.connect()
-        self.counters.reconnects += 1
-
-    def _lost(self, unanswered: list[Call], reason: str) -> None:
-        """The connection broke: everything unanswered may or may not have been done."""
+    def _fail(self, reason: str) -> None:
         self._failures += 1
         self.trouble(reason)
-        if self._stopping.is_set():
-            for call in unanswered:
-                call.reply = remote_errors.ConnectionError(reason)
-            self.deliver(unanswered)
+
+    def _keep_or_drop(self, calls: list[Call], reason: str) -> None:
+        """Keep calls for the next try, or, when there will be none, answer that the server is away."""
+        if not self._stopping.is_set() or self._retired:
+            self._again = calls
             return
-        for call in unanswered:
-            call.repeat()
-        self.counters.retries += len(unanswered)
-        self._again = unanswered
+        for call in calls:
+            call.reply = remote_errors.ConnectionError(reason)
+        self.deliver(calls)
 
     def _hand_over(self, connection: Connection, answered: list[Call]) -> None:
         """Deliver the answers, and keep back those to be asked again because the server did nothing."""

@@ -11,7 +11,9 @@ in the old place.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +35,6 @@ from tuplespace.errors import (
     ServerError,
     TemplateError,
     TupleSpaceError,
-    Unavailable,
 )
 from tuplespace.fields import Item, Template, Tuple, decode
 from tuplespace.pump import Call
@@ -221,13 +222,11 @@ class RemoteBackend:
                 return int(total)
 
     async def commit(self, grant: Grant, items: Sequence[Item], fence: Fence | None) -> None:
-        try:
-            done = await self._guarded(
-                "commit_out" if items else "commit",
-                [wire.fence(fence), grant.name, *wire.tuples(items)],
-            )
-        finally:
-            self._granted.discard(grant.name)
+        done = await self._guarded(
+            "commit_out" if items else "commit",
+            [wire.fence(fence), grant.name, *wire.tuples(items)],
+        )
+        self._granted.discard(grant.name)
         if not done:
             grant.lost = True
             raise LeaseLost("the lease ended before the commit; the tuples were given back")
@@ -240,8 +239,9 @@ class RemoteBackend:
             self.spawn(lambda: self._release_in_parts(grant, counted=counted))
 
     async def _release_in_parts(self, grant: Grant, *, counted: bool) -> None:
-        while await self._ask("release", [b"1" if counted else b"", grant.name]):
-            pass
+        with contextlib.suppress(TupleSpaceError):  # the lease's end does the rest
+            while await self._ask("release", [b"1" if counted else b"", grant.name]):
+                pass
 
     async def renew(self, grants: Sequence[Grant]) -> None:
         for part in _parts(grants):
@@ -397,7 +397,10 @@ class RemoteBackend:
                 self._tick_now.set()
 
             self._carrier.subscribe(self._format.channel + suffix, Subscription(self._key, heard, ready))
-        await self._listening[suffix].wait()
+        with trio.move_on_after(math.inf if self._carrier.timeout_s is None else self._carrier.timeout_s):
+            await self._listening[suffix].wait()
+            return
+        raise self._carrier.silence(self._key)
 
     def _heard_mail(self, data: bytes) -> None:
         kind, name = data[:1], data[1:15]
@@ -434,7 +437,7 @@ class RemoteBackend:
         try:
             session = await self._opened()
             replies = await self._ask("tick", [session.name, b"1" if self._listeners else b"", *names])
-        except (Unavailable, ServerError) as error:
+        except TupleSpaceError as error:
             for name in names:
                 if name in self._waiters:
                     self._waiters[name].settle(failure=error)

@@ -23,7 +23,6 @@ from tuplespace.errors import (
     TemplateError,
     TupleError,
     TupleSpaceError,
-    Unavailable,
 )
 from tuplespace.fields import (
     Field,
@@ -46,7 +45,7 @@ _BATCH_TUPLES: Final = 500
 _BATCH_BYTES: Final = 256 << 10
 _PAGE: Final = 100
 _WATCH_BACKLOG: Final = 1024
-_FINISH_S: Final = 10.0
+_FINISH_S: Final = 30.0
 
 
 class Space:
@@ -155,7 +154,7 @@ class Space:
         return await self.backend.statistics()
 
     def _compile(self, template: Sequence[TemplateField]) -> Template:
-        return compile_template(template, self._index)
+        return compile_template(template, self._index, self._limits.max_depth)
 
     def _prepare_atomic(self, tuples: Iterable[Sequence[Field]]) -> list[Item]:
         items = [prepare(t, self._index, self._limits) for t in tuples]
@@ -166,10 +165,12 @@ class Space:
     async def _finish(self, grant: Grant, items: Sequence[Item], fence: Fence | None) -> None:
         """Commit, even when cancelled meanwhile: a tuple removed for one who never gets it would be lost."""
         with trio.CancelScope(shield=True) as scope:
-            scope.deadline = trio.current_time() + _FINISH_S
+            # Past the end of the lease a commit cannot succeed any more.
+            patience_s = min(grant.terms.lease_s + 1, _FINISH_S)
+            scope.deadline = trio.current_time() + patience_s
             await self.backend.commit(grant, items, fence)
         if scope.cancelled_caught:
-            raise OutcomeUnknown(f"space {self.name!r} did not confirm a commit within {_FINISH_S:.0f} s")
+            raise OutcomeUnknown(f"space {self.name!r} did not confirm a commit within {patience_s:g} s")
 
 
 class Taking:
@@ -229,7 +230,8 @@ class Taken:
     async def commit(self, out: Iterable[Sequence[Field]] = (), *, fence: Fence | None = None) -> None:
         """Remove the tuples for good and write others, in one step; leaving the block then does nothing more.
 
-        Raises LeaseLost when the lease had ended: the tuples are the space's again, and nothing was written.
+        Raises LeaseLost when the lease had ended: the tuples are the space's again, and nothing was
+        written. A commit refused for another reason did nothing, and the take is still open.
         """
         items = self._space._prepare_atomic(out)
         if not self._open:
@@ -239,8 +241,10 @@ class Taken:
         assert self._grant is not None
         try:
             await self._space._finish(self._grant, items, fence)
-        finally:
+        except (LeaseLost, OutcomeUnknown):
             self._close()
+            raise
+        self._close()
 
     def give_back(self) -> None:
         """Give the tuples back now; they are found again in their old place."""
@@ -340,7 +344,7 @@ class _Keeper:
                 await self._sooner.wait()
                 continue
             renewed = trio.current_time()
-            with contextlib.suppress(Unavailable):
+            with contextlib.suppress(TupleSpaceError):
                 await self._backend.renew([g for g in self._grants if not g.lost])
         self._pause_s = math.inf
 

@@ -1,19 +1,20 @@
 """A command that ends with the process that wanted it, however that process ends.
 
 `spawn` starts a supervisor, a process of its own that runs this very file, and the supervisor starts
-the command. Owner and supervisor share one line: the supervisor writes the command's process id, or
-`BUSY` when another supervisor's command holds the lock file. What the owner wants after that it says
-with SIGTERM. The supervisor's standard input and error are the command's, whose output joins its error;
-its exit code is the command's too (128 + n after signal n).
+the command. The supervisor says one line to its owner: the command's process id, or "busy" when the
+lock file is held for another command. The owner can say one thing in return, with SIGTERM. The
+supervisor's standard input and error are the command's, whose output joins its error, and its exit code
+is the command's (128 + n after signal n).
 
 Two things make an orphan impossible. The supervisor ends the command as soon as its parent is no longer
-OWNER. And the kernel kills the command should the supervisor itself be killed: the "parent death
+the owner. And the kernel kills the command should the supervisor itself be killed: the "parent death
 signal" is tied to the parent's *thread*, which is why it is asked for here, in a process with exactly one.
 The supervisor asks for such a signal too, but only as a hint to look at its parent's id again: it also
 comes when merely the thread that started the supervisor has ended.
 
-The lock file is open in the command itself, so the lock lasts exactly as long as anyone could still
-write to the directory, whoever is killed in whichever order.
+The lock file is open in the command itself, so the lock lasts as long as anyone could still write to the
+directory, whoever is killed in whichever order. It contains the owner's process id while the command is
+meant to run; a lock that names nobody, or somebody who is gone, is about to be released.
 
 When the owner asked for the end or is gone, the directories to remove are removed. When the command
 ended by itself they stay: its data may be wanted for a restart, its log for a look.
@@ -67,10 +68,10 @@ class Supervised:
 
     def wait(self, timeout_s: float) -> int | None:
         """Waits for the command to end by itself, not longer than the timeout; gives its exit code."""
-        try:
-            return self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return None
+        deadline = time.monotonic() + timeout_s
+        while (exit_code := self.exit_code) is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return exit_code
 
     def stop(self) -> None:
         """Ends the command and waits until nothing of it is left; may be repeated.
@@ -110,14 +111,18 @@ def spawn(
             umask=0o077,
             start_new_session=True,
         )
-    report = _first_line(process)
-    if report.strip().isdigit():
-        return Supervised(process, int(report), grace_s)
-    process.kill()
-    process.wait()
+    report = b""
+    try:
+        report = _first_line(process)
+    finally:
+        if not report.strip().isdigit():
+            process.kill()
+            process.wait()
     if report == _BUSY:
         return None
-    raise ChildProcessError("its supervisor did not start")
+    if not report:
+        raise ChildProcessError("its supervisor did not start")
+    return Supervised(process, int(report), grace_s)
 
 
 def _private(path: str, flags: int) -> int:
@@ -157,7 +162,6 @@ def supervise(
     pid = os.fork()
     if pid == 0:  # pragma: no cover - a measured process does not survive the exec
         _become(command, supervisor)
-    os.close(lock_fd)
     with suppress(BrokenPipeError):  # the owner is gone, as the loop will find
         os.write(report, b"%d\n" % pid)
     asked = False
@@ -166,13 +170,15 @@ def supervise(
     if not ended:
         _end(pid, grace_s)
     exit_code = _reap(pid)
+    os.ftruncate(lock_fd, 0)
     if not ended:
         _remove(remove)
+    os.close(lock_fd)
     return exit_code if exit_code >= 0 else 128 - exit_code
 
 
 def _locked(path: str, owner: int) -> int | None:
-    """The lock file, locked and with the owner's id in it, inheritable; None when another holds it."""
+    """The lock file, locked, inheritable, and naming the owner; None when another holds it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,11 +10,13 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Protocol, cast
 
 import redis
@@ -163,8 +165,12 @@ class _Cluster:
         return connection
 
 
-def resolve(url: str, *, username: str | None = None, password: str | None = None) -> Topology:
-    """The topology behind an address; raises AddressError for one that cannot be read."""
+def resolve(url: str, extra: Mapping[str, str | None] = MappingProxyType({})) -> Topology:
+    """The topology behind an address; raises AddressError for one that cannot be read.
+
+    `extra` are options of the connection that are not in the address; None is none.
+    """
+    given = {name: value for name, value in extra.items() if value is not None}
     parts = urllib.parse.urlsplit(url)
     transport, _, kind = parts.scheme.partition("+")
     if transport not in ("redis", "rediss", "unix") or kind not in ("", "sentinel", "cluster"):
@@ -172,13 +178,14 @@ def resolve(url: str, *, username: str | None = None, password: str | None = Non
             f"cannot read the address {masked(url)!r}: use redis://, rediss:// or unix://, "
             "redis+sentinel:// or redis+cluster://"
         )
+    if transport != "rediss" and any(name.startswith("ssl_") for name in given):
+        raise AddressError(f"certificates are given, but {masked(url)!r} is not a rediss:// address")
     try:
         if not kind:
-            options = _options(url, username, password)
-            pool = ConnectionPool(**options)
+            pool = ConnectionPool(**_options(url, given))
             return _One(Link(masked(url), cast(Callable[[], Connection], pool.make_connection)))
         hosts = _hosts(parts.netloc, _DEFAULT_PORTS[kind])
-        return (_sentinel if kind == "sentinel" else _cluster)(parts, transport, hosts, username, password)
+        return (_sentinel if kind == "sentinel" else _cluster)(parts, transport, hosts, given)
     except (ValueError, remote_errors.RedisError) as error:
         raise AddressError(f"cannot read the address {masked(url)!r}: {error}") from None
 
@@ -187,25 +194,21 @@ def masked(url: str) -> str:
     """An address fit for a message: its password, if it has one, is not shown."""
     parts = urllib.parse.urlsplit(url)
     credentials, at, hosts = parts.netloc.rpartition("@")
-    if not at or ":" not in credentials:
-        return url
-    user = credentials.partition(":")[0]
-    return parts._replace(netloc=f"{user}:***@{hosts}").geturl()
+    if at and ":" in credentials:
+        user = credentials.partition(":")[0]
+        parts = parts._replace(netloc=f"{user}:***@{hosts}")
+    return parts._replace(query=re.sub(r"(password=)[^&]*", r"\1***", parts.query)).geturl()
 
 
-def _options(url: str, username: str | None, password: str | None) -> dict[str, Any]:
-    options: dict[str, Any] = {
+def _options(url: str, extra: Mapping[str, str]) -> dict[str, Any]:
+    return {
         "socket_timeout": _SOCKET_TIMEOUT_S,
         "socket_connect_timeout": _SOCKET_TIMEOUT_S,
         **parse_url(url),
+        **extra,
         "protocol": 2,
         "driver_info": None,
     }
-    if username is not None:
-        options["username"] = username
-    if password is not None:
-        options["password"] = password
-    return options
 
 
 def _hosts(netloc: str, default_port: int) -> list[tuple[str, int]]:
@@ -222,13 +225,12 @@ def _sentinel(
     parts: urllib.parse.SplitResult,
     transport: str,
     hosts: list[tuple[str, int]],
-    username: str | None,
-    password: str | None,
+    extra: Mapping[str, str],
 ) -> Topology:
     service, _, database = parts.path.strip("/").partition("/")
     if not service:
         raise ValueError("a Sentinel address ends with the service's name, /mymaster")
-    options = _options(_single(parts, transport, hosts[0], database), username, password)
+    options = _options(_single(parts, transport, hosts[0], database), extra)
     secure = transport == "rediss"
     for name in ("host", "port", "connection_class"):
         options.pop(name, None)
@@ -244,10 +246,9 @@ def _cluster(
     parts: urllib.parse.SplitResult,
     transport: str,
     hosts: list[tuple[str, int]],
-    username: str | None,
-    password: str | None,
+    extra: Mapping[str, str],
 ) -> Topology:
-    options = _options(_single(parts, transport, hosts[0], ""), username, password)
+    options = _options(_single(parts, transport, hosts[0], ""), extra)
     for name in ("host", "port"):
         options.pop(name, None)
     options.setdefault("connection_class", redis.Connection)

@@ -21,7 +21,8 @@
 -- string with its length byte in front is called a piece below. Numbers and turns are six bytes,
 -- big endian, so that byte order is numeric order. Terms are lease ms(6), deliveries allowed(2,
 -- 0: no limit), and a byte that says whether any tuple held expires. A waiter and the lease it
--- becomes have the same 14 bytes: the client's mailbox(8) and a number(6).
+-- becomes have the same 14 bytes: the client's mailbox(8) and a number(6). Lua compares strings by
+-- the server's locale, so numbers are compared as numbers; the order of a zset is that of bytes.
 --
 -- Invariants: a number in `index` is in `tuples` and in no lease; a number in a lease is not in
 -- `index`; a waiter in line is in `waiting` under its turn and under its own name, and in `due`.
@@ -75,9 +76,19 @@ local function guard(blob)
   if last then
     local sequence, mine = sub(last, 1, 6), sub(blob, 11, 16)
     if sequence == mine then return cmsgpack.unpack(sub(last, 7)) end
-    if sequence > mine then return redis.error_reply('TSSTALE an old request arrived late') end
+    if value(sequence) > value(mine) then return redis.error_reply('TSSTALE an old request arrived late') end
   end
   return nil
+end
+
+-- Forget sessions that were not seen for long, a few at a time.
+local function forget_sessions()
+  for _, session in ipairs(call('ZRANGEBYSCORE', sessions, '-inf', now - SESSION_MS, 'LIMIT', 0, 2)) do
+    local slots = {}
+    for i = 0, 511 do insert(slots, session .. pack('>I2', i)) end
+    call('ZREM', sessions, session)
+    call('HDEL', replies, unpack(slots))
+  end
 end
 
 -- Keep the reply for a retry, and return it.
@@ -91,7 +102,7 @@ local function fenced(fence)
   if fence == '' then return nil end
   local token, field = sub(fence, 1, 8), 'f' .. sub(fence, 9)
   local highest = call('HGET', meta, field)
-  if highest and highest > token then
+  if highest and unpack_number('>I8', highest) > unpack_number('>I8', token) then
     return redis.error_reply('TSFENCED ' .. string.format('%.0f', unpack_number('>I8', highest)))
   end
   if highest ~= token then call('HSET', meta, field, token) end
@@ -214,7 +225,7 @@ local function find(bucket, pattern, limit, after)
   for _, list in ipairs(lists) do
     for _, member in ipairs(list) do insert(all, member) end
   end
-  table.sort(all, function(a, b) return sub(a, -6) < sub(b, -6) end)
+  table.sort(all, function(a, b) return value(a, #a - 5) < value(b, #b - 5) end)
   for i = limit + 1, #all do all[i] = nil end
   return all
 end
@@ -316,7 +327,7 @@ local function hand_over(seq, record, payload, list, signature)
     local best
     for _, bucket in ipairs(list) do
       shapes(takers, bucket, function(pattern, first)
-        if fits(pattern, signature) and (not best or sub(first, -6) < sub(best, -6)) then best = first end
+        if fits(pattern, signature) and (not best or value(first, #first - 5) < value(best, #best - 5)) then best = first end
       end)
     end
     if not best then return false end
@@ -550,4 +561,19 @@ local function join_line(kind, waiter, terms, bucket, pattern, turn)
   call('HSET', waiting, turn, terms .. waiter, waiter, kind .. member)
   call('ZADD', due, now + WAITER_MS, 'W' .. waiter)
   return turn
+end
+
+-- Whether something stands in the space for a waiter in line. It can, when a tuple met more waiters
+-- than one call serves; the waiter then leaves the line, to ask anew in its old turn.
+local function overlooked(waiter, place)
+  local mask, at = byte(place, 2), 3
+  at = at + byte(place, at) + 1
+  while mask > 0 do
+    if mask % 2 == 1 then at = at + byte(place, at) + 1 end
+    mask = floor(mask / 2)
+  end
+  local found = find(sub(place, 2, at - 1), sub(place, at, -7), 1, '')
+  if not found or #found == 0 then return false end
+  leave_line(waiter, sub(place, 1, 1), sub(place, 2))
+  return true
 end

@@ -5,26 +5,19 @@
 call('ZADD', sessions, 'XX', now, args[1])  -- a forgotten session must stay unknown
 if args[2] == '1' then call('HSET', meta, 'watch', now + 5000) end
 sweep()
-for _, session in ipairs(call('ZRANGEBYSCORE', sessions, '-inf', now - SESSION_MS, 'LIMIT', 0, 2)) do
-  local slots = {}
-  for i = 0, 511 do insert(slots, session .. pack('>I2', i)) end
-  call('ZREM', sessions, session)
-  call('HDEL', replies, unpack(slots))
-end
+forget_sessions()
 local reply = {}
 for i = 3, #args do
   local place = call('HGET', waiting, args[i])
+  local still = not place and holding(args[i])
   if place then
     call('ZADD', due, 'XX', now + WAITER_MS, 'W' .. args[i])
-    insert(reply, {'wait'})
+    insert(reply, overlooked(args[i], place) and {'gone'} or {'wait'})
+  elseif still then
+    insert(still, 1, 'got')
+    insert(reply, still)
   else
-    local still = holding(args[i])
-    if still then
-      insert(still, 1, 'got')
-      insert(reply, still)
-    else
-      insert(reply, {'gone'})
-    end
+    insert(reply, {'gone'})
   end
 end
 return reply

@@ -5,7 +5,7 @@ local blob = args[1]
 if not call('ZSCORE', sessions, sub(blob, 1, 8)) then return 0 end
 local slot, mine = sub(blob, 1, 10), sub(blob, 11, 16)
 local last = call('HGET', replies, slot)
-if last and sub(last, 1, 6) > mine then return 0 end
+if last and value(last) > value(mine) then return 0 end
 call('HSET', replies, slot, mine .. cmsgpack.pack({'none'}))
 if not last or sub(last, 1, 6) ~= mine then return 0 end
 local kept = cmsgpack.unpack(sub(last, 7))

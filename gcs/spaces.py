@@ -1,0 +1,68 @@
+"""From the configuration to the crawl's tuple spaces.
+
+With no Redis named, a private server is started for the length of the block, so that nothing has to be
+set up to begin; its data are gone afterwards unless a directory is given.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import tuplespace
+from gcs.config import Config
+from tuplespace import embedded
+
+
+@asynccontextmanager
+async def connected(config: Config, *, directory: Path | None = None) -> AsyncIterator[tuplespace.Client]:
+    """A client of the configured Redis, or of a private server that keeps its data in `directory`."""
+    async with address(config, directory=directory) as url, connect(config, url) as client:
+        yield client
+
+
+@asynccontextmanager
+async def address(config: Config, *, directory: Path | None = None) -> AsyncIterator[str]:
+    """Where the crawl's Redis is; a private one runs until the block is left."""
+    if config.redis.url:
+        yield config.redis.url
+        return
+    async with embedded.start(directory) as server:
+        yield server.url
+
+
+@asynccontextmanager
+async def connect(config: Config, url: str) -> AsyncIterator[tuplespace.Client]:
+    """A client of the server at `url`, with the configured credentials if that is the configured one."""
+    redis = config.redis
+    if url != redis.url:
+        async with tuplespace.connect(url, timeout=redis.timeout_s) as client:
+            yield client
+        return
+    async with tuplespace.connect(
+        url,
+        username=redis.username or None,
+        password=redis.password or None,
+        tls_ca=_path(redis.tls_ca),
+        tls_cert=_path(redis.tls_cert),
+        tls_key=_path(redis.tls_key),
+        timeout=redis.timeout_s,
+    ) as client:
+        yield client
+
+
+def space(
+    client: tuplespace.Spaces, config: Config, name: str, *, index: Mapping[str, Sequence[int]] | None = None
+) -> tuplespace.Space:
+    """One of the crawl's spaces, with the configured limits."""
+    limits = tuplespace.Limits(max_bytes=config.space.max_tuple_bytes, max_depth=config.space.max_depth)
+    return client.space(
+        f"{config.crawl.name}:{name}",
+        index=index,
+        limits=limits,
+        lease=config.space.lease_s,
+        max_deliveries=config.space.max_deliveries,
+    )
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path)
