@@ -66,7 +66,7 @@ def valkey_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def redis_url() -> Iterator[str]:
-    """The address of a shared Redis on a TCP port."""
+def redis_node() -> Iterator[servers.Node]:
+    """A shared Redis on a TCP port."""
     with servers.redis_server("redis") as node:
-        yield node.url
+        yield node

@@ -10,7 +10,7 @@
 for what is promised and what is not.
 """
 
-from tuplespace.backend import Event, Fence, Statistics
+from tuplespace.backend import Event, Fence, Statistics, Terms
 from tuplespace.client import Client, connect
 from tuplespace.election import Leadership, election
 from tuplespace.errors import (
@@ -56,6 +56,7 @@ __all__ = [
     "Statistics",
     "Taken",
     "TemplateError",
+    "Terms",
     "Tuple",
     "TupleError",
     "TupleSpaceError",

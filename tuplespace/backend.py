@@ -93,8 +93,13 @@ class Backend(Protocol):
     async def count(self, template: Template) -> int:
         """How many match."""
 
-    async def commit(self, grant: Grant, items: Sequence[Item], fence: Fence | None) -> None:
-        """Remove what is leased and write these, in one step; raises LeaseLost when the lease has ended."""
+    async def commit(
+        self, grant: Grant, items: Sequence[Item], fence: Fence | None, *, patience_s: float
+    ) -> None:
+        """Remove what is leased and write these, in one step; raises LeaseLost when the lease has ended.
+
+        Raises OutcomeUnknown or Unavailable when there is no answer within `patience_s`.
+        """
 
     def release(self, grant: Grant, *, counted: bool) -> None:
         """Give a lease back, soon; `counted` when the tuples were seen and that counts as a delivery."""

@@ -30,6 +30,7 @@ from tuplespace.pump import Call, Counters, Detour, Pump, State
 from tuplespace.topology import Link, Topology
 
 _CLOSE_S: Final = 5.0
+_WATCH_S: Final = 0.25
 _REFRESH_S: Final = 0.5
 _DETOUR_S: Final = 0.05
 
@@ -66,6 +67,7 @@ class Carrier:
     _pending: dict[Call, Pump] = field(default_factory=dict)
     _subscriptions: dict[bytes, Subscription] = field(default_factory=dict)
     _token: trio.lowlevel.TrioToken = field(default_factory=trio.lowlevel.current_trio_token)
+    _awake_s: float = 0.0
     _refreshing: bool = False
     _closed: bool = False
     counters: list[Counters] = field(default_factory=list)
@@ -79,7 +81,9 @@ class Carrier:
         if self._closed:
             raise ClientClosed("this client is closed")
         call.task = trio.lowlevel.current_task()
-        call.started = trio.current_time()
+        call.started = self._awake_s
+        if call.patience_s is None:
+            call.patience_s = self.timeout_s
         self._submit(call, self.node(call.key), election=election)
 
         def leave(_: object) -> trio.lowlevel.Abort:
@@ -103,15 +107,19 @@ class Carrier:
         return self._node(self.topology.link(key))
 
     async def watch_clock(self) -> None:
-        """Answer for the server when it has been silent for too long."""
-        if self.timeout_s is None:
-            return
+        """Answer for the server when it has been silent for too long.
+
+        Time is counted in steps of this loop, so that a process which stood still (SIGSTOP, a laptop's
+        lid) does not blame the server: what was answered meanwhile has yet to be read.
+        """
         while True:
-            await trio.sleep(min(1.0, self.timeout_s / 4))
+            before = trio.current_time()
+            step_s = min([_WATCH_S, *[c.patience_s / 4 for c in self._pending if c.patience_s is not None]])
+            await trio.sleep(step_s)
+            self._awake_s += min(trio.current_time() - before, 2 * step_s)
             for call in list(self._pending):
-                if trio.current_time() - call.started < self.timeout_s:
-                    break
-                self._give_up(call)
+                if call.patience_s is not None and self._awake_s - call.started > call.patience_s:
+                    self._give_up(call)
 
     async def close(self) -> None:
         """Send what is queued, end the threads; bounded in time."""
@@ -186,14 +194,14 @@ class Carrier:
         if call.state is not State.LEFT:
             self._submit(call, self.node(call.key), election=False)
 
-    def silence(self, key: bytes) -> Unavailable:
+    def silence(self, key: bytes, patience_s: float | None) -> Unavailable:
         """What to say when a server has not answered in time."""
         problem = self.node(key).problem or "no reply"
-        return Unavailable(f"{self.address} has not answered for {self.timeout_s:g} s: {problem}")
+        return Unavailable(f"{self.address} has not answered for {patience_s or 0:g} s: {problem}")
 
     def _give_up(self, call: Call) -> None:
         pump = self._pending.pop(call)
-        silence = self.silence(call.key)
+        silence = self.silence(call.key, call.patience_s)
         if not pump.withdraw(call):
             silence = OutcomeUnknown(f"{silence}; the request had been sent")
         task, call.task = call.task, None

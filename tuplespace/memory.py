@@ -84,7 +84,9 @@ class MemoryBackend:
         await self._step()
         return sum(1 for _ in self._bag.find(template, trio.current_time()))
 
-    async def commit(self, grant: Grant, items: Sequence[Item], fence: Fence | None) -> None:
+    async def commit(
+        self, grant: Grant, items: Sequence[Item], fence: Fence | None, *, patience_s: float
+    ) -> None:
         await self._step()
         if not self._bag.commit(grant.name, items, trio.current_time(), fence):
             grant.lost = True

@@ -60,6 +60,7 @@ class Call:
     data: bytes
     flag_at: int | None = None
     started: float = 0.0
+    patience_s: float | None = None
     task: trio.lowlevel.Task | None = None
     asking: bool = False
     key: bytes = b""

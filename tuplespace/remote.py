@@ -221,10 +221,13 @@ class RemoteBackend:
             if not unswept:
                 return int(total)
 
-    async def commit(self, grant: Grant, items: Sequence[Item], fence: Fence | None) -> None:
+    async def commit(
+        self, grant: Grant, items: Sequence[Item], fence: Fence | None, *, patience_s: float
+    ) -> None:
         done = await self._guarded(
             "commit_out" if items else "commit",
             [wire.fence(fence), grant.name, *wire.tuples(items)],
+            patience_s=patience_s,
         )
         self._granted.discard(grant.name)
         if not done:
@@ -323,17 +326,20 @@ class RemoteBackend:
             if reply[0] != b"again":
                 return reply
 
-    async def _guarded(self, operation: str, arguments: list[bytes], *, undo: bool = False) -> Any:
+    async def _guarded(
+        self, operation: str, arguments: list[bytes], *, undo: bool = False, patience_s: float | None = None
+    ) -> Any:
         """A request that is done once, however often it must be sent.
 
-        With `undo`, a request whose caller leaves before the answer is there is undone.
+        With `undo`, a request whose caller leaves before the answer is there is undone. `patience_s` is
+        for how long to wait for the answer, if not for as long as the client does.
         """
         while True:
             session = self._session or await self._opened()
             slot = await session.acquire()
             guard = wire.guard(session.name, slot, session.next_number(slot))
             data, flag_at = self._format.write_guarded(operation, guard, arguments)
-            call = Call(data, flag_at, key=self._key)
+            call = Call(data, flag_at, key=self._key, patience_s=patience_s)
             try:
                 reply = await self._carrier.ask(call)
             except BaseException:
@@ -400,7 +406,7 @@ class RemoteBackend:
         with trio.move_on_after(math.inf if self._carrier.timeout_s is None else self._carrier.timeout_s):
             await self._listening[suffix].wait()
             return
-        raise self._carrier.silence(self._key)
+        raise self._carrier.silence(self._key, self._carrier.timeout_s)
 
     def _heard_mail(self, data: bytes) -> None:
         kind, name = data[:1], data[1:15]

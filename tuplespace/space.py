@@ -56,7 +56,7 @@ class Space:
         self.backend = backend
         self._index = index
         self._limits = limits
-        self._terms = terms
+        self.terms = terms
         self._keeper = _Keeper(backend)
 
     async def out(self, *fields: Field, ttl: float | None = None, fence: Fence | None = None) -> None:
@@ -78,10 +78,13 @@ class Space:
 
     async def in_(self, *template: TemplateField) -> Tuple:
         """Take the oldest matching tuple for good; waits for one."""
-        grant = await self.backend.take(self._compile(template), 1, self._terms, wait=True)
-        assert grant is not None
-        await self._finish(grant, [], None)
-        return grant.deliveries[0].fields
+        compiled = self._compile(template)
+        while True:
+            grant = await self.backend.take(compiled, 1, self.terms, wait=True)
+            assert grant is not None
+            with contextlib.suppress(LeaseLost):  # this process stood still; the tuple went back
+                await self._finish(grant, [], None)
+                return grant.deliveries[0].fields
 
     async def inp(self, *template: TemplateField) -> Tuple | None:
         """Take the oldest matching tuple for good; None when there is none."""
@@ -114,7 +117,7 @@ class Space:
         """
         if not 1 <= many <= MAX_MANY:
             raise TemplateError(f"many is between 1 and {MAX_MANY}, not {many}")
-        terms = self._terms
+        terms = self.terms
         if lease is not None or max_deliveries is not None:
             terms = _terms(
                 terms.lease_s if lease is None else lease,
@@ -163,14 +166,12 @@ class Space:
         return items
 
     async def _finish(self, grant: Grant, items: Sequence[Item], fence: Fence | None) -> None:
-        """Commit, even when cancelled meanwhile: a tuple removed for one who never gets it would be lost."""
-        with trio.CancelScope(shield=True) as scope:
-            # Past the end of the lease a commit cannot succeed any more.
-            patience_s = min(grant.terms.lease_s + 1, _FINISH_S)
-            scope.deadline = trio.current_time() + patience_s
-            await self.backend.commit(grant, items, fence)
-        if scope.cancelled_caught:
-            raise OutcomeUnknown(f"space {self.name!r} did not confirm a commit within {patience_s:g} s")
+        """Commit, even when cancelled meanwhile: a tuple removed for one who never gets it would be lost.
+
+        Past the end of the lease a commit cannot succeed any more, which bounds the wait.
+        """
+        with trio.CancelScope(shield=True):
+            await self.backend.commit(grant, items, fence, patience_s=min(grant.terms.lease_s + 1, _FINISH_S))
 
 
 class Taking:

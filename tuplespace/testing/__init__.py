@@ -40,7 +40,7 @@ _PROMPT: Final[tuple[Check, ...]] = (
 
 
 async def check_space(make: Make) -> None:
-    """Run every check, nearly all at the same time; raises a group of what failed, each with its check's name."""
+    """Run every check, nearly all at once; raises a group of what failed, each with its check's name."""
     failures: list[Exception] = []
 
     async def one(check: Check, stage: Stage) -> None:

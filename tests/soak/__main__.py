@@ -1,0 +1,79 @@
+"""The command: which acts, how much of each, and the exit code."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+
+import click
+
+from gcs.demo import Progress
+from tests.soak import Failed
+from tests.soak.cancels import cancel_takes
+from tests.soak.server import kill_servers
+from tests.soak.workers import kill_workers
+
+# In this order: the first one forks, which is best done before there have been any threads.
+ACTS = ("workers", "server", "cancels")
+
+
+@click.command()
+@click.option("--act", "acts", multiple=True, type=click.Choice(ACTS), help="Only this one; may be repeated.")
+@click.option("--tuples", type=click.IntRange(100), default=1_000_000, show_default=True)
+@click.option("--workers", type=click.IntRange(1), default=8, show_default=True)
+@click.option("--kills", type=click.IntRange(0), default=1000, show_default=True, help="Of workers.")
+@click.option("--server-kills", type=click.IntRange(1), default=50, show_default=True)
+@click.option("--cancels", type=click.IntRange(1), default=2000, show_default=True)
+@click.option("--seed", type=int, help="For every random decision; drawn when not given.")
+@click.option("--server", type=click.Choice(["valkey", "redis"]), default="valkey", show_default=True)
+def main(
+    *,
+    acts: Sequence[str],
+    tuples: int,
+    workers: int,
+    kills: int,
+    server_kills: int,
+    cancels: int,
+    seed: int | None,
+    server: str,
+) -> None:
+    """Kill workers and servers for a long time, and account for every tuple."""
+    seed = random.randrange(1 << 32) if seed is None else seed
+    click.echo(f"soak: seed {seed}, server {server}; SIGKILL does not test power loss")
+    run: dict[str, Callable[[Progress], str]] = {
+        "workers": partial(kill_workers, server, tuples, workers, kills, random.Random(f"{seed} workers")),
+        "server": partial(kill_servers, server, server_kills, random.Random(f"{seed} server")),
+        "cancels": partial(cancel_takes, server, cancels, random.Random(f"{seed} cancels")),
+    }
+    failed = [act for act in ACTS if act in (acts or ACTS) and not perform(act, run[act])]
+    sys.exit(1 if failed else 0)
+
+
+def perform(act: str, run: Callable[[Progress], str]) -> bool:
+    """Run an act and print its verdict; True when it passed."""
+    started = time.monotonic()
+    verdict, passed = "", True
+    with closing(Progress(every_s=5.0)) as progress:
+        try:
+            verdict = run(progress)
+        except* Failed as failures:
+            verdict, passed = "; ".join(_sentences(failures)), False
+        took_s = time.monotonic() - started
+        progress.say(f"{act}: {'PASS' if passed else 'FAIL'} in {took_s:.1f} s: {verdict}")
+    return passed
+
+
+def _sentences(failures: ExceptionGroup[Failed]) -> list[str]:
+    """What failed, out of nested groups."""
+    found: list[str] = []
+    for each in failures.exceptions:
+        found += _sentences(each) if isinstance(each, ExceptionGroup) else [str(each)]
+    return found
+
+
+if __name__ == "__main__":
+    main()
