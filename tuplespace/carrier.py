@@ -53,6 +53,7 @@ class Subscription:
     key: bytes
     heard: Callable[[bytes], None]
     ready: Callable[[], None]
+    refused: Callable[[str], None]
 
 
 @dataclass(eq=False)
@@ -145,7 +146,7 @@ class Carrier:
                     link.dial,
                     partial(self._soon, self._heard),
                     partial(self._soon, self._ready),
-                    lambda channel, reason: self._soon(self._lost_channel, channel, node, reason),
+                    lambda *refused: self._soon(self._lost_channel, refused[0], node, *refused[1:]),
                 ),
             )
             self.counters += [node.calls.counters, node.elections.counters]
@@ -249,16 +250,19 @@ class Carrier:
         if channel in self._subscriptions:
             self._subscriptions[channel].ready()
 
-    def _lost_channel(self, channel: bytes, node: Node, reason: str) -> None:
-        """The server will not have a subscription, most likely because the space has moved: look again."""
+    def _lost_channel(self, channel: bytes, node: Node, reason: str, denied: bool) -> None:  # noqa: FBT001
+        """The server will not have a subscription: we may not, or the space has moved and we look again."""
         node.mail.unsubscribe(channel)
+        if denied:
+            self._subscriptions.pop(channel).refused(reason)
+            return
         self._trouble(node, reason)
         self.nursery.start_soon(self._listen_later, channel)
 
     async def _listen_later(self, channel: bytes) -> None:
         await trio.sleep(_REFRESH_S)
-        subscription = self._subscriptions[channel]
-        self.node(subscription.key).mail.subscribe(channel)
+        if (subscription := self._subscriptions.get(channel)) is not None:
+            self.node(subscription.key).mail.subscribe(channel)
 
 
 def _outcome(reply: Any, address: str) -> outcome.Outcome[Any]:

@@ -32,14 +32,14 @@ class Mail:
     """Subscriptions to one server.
 
     Runs in its thread, and must only hand over to trio: `heard(channel, data)` for a message,
-    `ready(channel)` when a subscription is in force (again), `refused(channel, reason)` when the
+    `ready(channel)` when a subscription is in force (again), `refused(channel, reason, denied)` when the
     server will not have it, for instance because the space lives elsewhere now.
     """
 
     dial: Callable[[], Connection]
     heard: Callable[[bytes, bytes], None]
     ready: Callable[[bytes], None]
-    refused: Callable[[bytes, str], None]
+    refused: Callable[[bytes, str, bool], None]
     _wanted: dict[bytes, None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _pipe: tuple[int, int] | None = None
@@ -122,7 +122,8 @@ class Mail:
             try:
                 message = connection.read_response()
             except remote_errors.ResponseError as error:
-                self._refuse(unconfirmed[0], str(error))
+                denied = isinstance(error, remote_errors.NoPermissionError)
+                self._refuse(unconfirmed[0], str(error), denied=denied)
             match message:
                 case [b"smessage", channel, data]:
                     self.heard(channel, data)
@@ -130,14 +131,14 @@ class Mail:
                     unconfirmed.remove(channel)
                     self.ready(channel)
                 case [b"sunsubscribe", channel, _]:
-                    self._refuse(channel, "the space has moved")
+                    self._refuse(channel, "the space has moved", denied=False)
                 case _:
                     pass
 
-    def _refuse(self, channel: bytes, reason: str) -> NoReturn:
+    def _refuse(self, channel: bytes, reason: str, *, denied: bool) -> NoReturn:
         """Say that a channel is not to be had here, and start over without it."""
         self.unsubscribe(channel)
-        self.refused(channel, reason)
+        self.refused(channel, reason, denied)
         raise remote_errors.ConnectionError(reason)
 
     def _sleep(self, timeout_s: float, connection: Connection | None = None) -> None:

@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal
@@ -76,8 +76,16 @@ class Session:
 
 
 @dataclass(eq=False, slots=True)
+class Attempt:
+    """Something that several tasks wait for; `failure` when it failed."""
+
+    over: trio.Event = field(default_factory=trio.Event)
+    failure: TupleSpaceError | None = None
+
+
+@dataclass(eq=False, slots=True)
 class Waiter:
-    """A task in line, or about to be. `settled` when it has something, or must ask anew, or has failed."""
+    """A task that may have to wait. `settled` when it has something, or must ask anew, or has failed."""
 
     in_line: bool = False
     delivery: Delivery | None = None
@@ -89,17 +97,6 @@ class Waiter:
         if not self.settled.is_set():
             self.delivery, self.failure = delivery, failure
             self.settled.set()
-
-    async def wait(self) -> Delivery | None:
-        """What was handed over; None to ask anew."""
-        self.in_line = True
-        await self.settled.wait()
-        self.in_line = False
-        if self.failure is not None:
-            raise self.failure
-        if self.delivery is None:
-            self.settled = trio.Event()
-        return self.delivery
 
 
 class RemoteBackend:
@@ -113,11 +110,11 @@ class RemoteBackend:
         self._mailbox = secrets.token_bytes(8)
         self._numbers = itertools.count(1)
         self._session: Session | None = None
-        self._opening = trio.Lock()
+        self._opening: Attempt | None = None
         self._waiters: dict[bytes, Waiter] = {}
         self._granted: set[bytes] = set()
         self._listeners: list[Callable[[Event], None]] = []
-        self._listening: dict[bytes, trio.Event] = {}
+        self._listening: dict[bytes, Attempt] = {}
         self._ticking = False
         self._tick_now = trio.Event()
 
@@ -129,36 +126,21 @@ class RemoteBackend:
             wire.terms(terms), *wire.bucket(template), b"%d" % many, b"1" if wait else b"",
         ]  # fmt: skip
         declared = wire.declaration(template)
-        if not wait:
-            return await self._take_once(self._name(), arguments, declared, terms)
-        await self._listen(b"mail:" + self._mailbox, self._heard_mail)
-        name, waiter, turn = self._name(), Waiter(), b""
-        self._waiters[name] = waiter
-        try:
-            while True:
-                reply = await self._final("take", [name, *arguments, turn, *declared])
+        if wait:
+            await self._listen(b"mail:" + self._mailbox, self._heard_mail)
+        turn = b""
+        while True:
+            with self._waiter() as (name, waiter):
+                reply = await self._guarded("take", [name, *arguments, turn, *declared])
                 if reply[0] == b"got":
                     return self._grant(name, wire.deliveries(reply[1:]), terms)
-                turn = reply[1]
-                self._tick_soon()
-                delivery = await waiter.wait()
-                if delivery is not None:
-                    return self._grant(name, [delivery], terms)
-        except BaseException:
-            self._send_release([name], counted=False)
-            raise
-        finally:
-            del self._waiters[name]
-
-    async def _take_once(
-        self, name: bytes, arguments: list[bytes], declared: tuple[bytes, bytes], terms: Terms
-    ) -> Grant | None:
-        try:
-            reply = await self._final("take", [name, *arguments, b"", *declared])
-        except BaseException:
-            self._send_release([name], counted=False)
-            raise
-        return self._grant(name, wire.deliveries(reply[1:]), terms) if reply[0] == b"got" else None
+                if reply[0] == b"none":
+                    return None
+                if reply[0] == b"wait":
+                    turn = reply[1]
+                    delivery = await self._wait(waiter)
+                    if delivery is not None:
+                        return self._grant(name, [delivery], terms)
 
     async def remove(self, template: Template) -> Tuple | None:
         arguments = [*wire.bucket(template), *wire.declaration(template)]
@@ -170,11 +152,9 @@ class RemoteBackend:
             found, _ = await self._read_page(template, b"", 1)
             return found[0] if found else None
         await self._listen(b"mail:" + self._mailbox, self._heard_mail)
-        name, waiter, turn = self._name(), Waiter(), b""
-        self._waiters[name] = waiter
-        try:
-            after = b""
-            while True:
+        after = turn = b""
+        while True:
+            with self._waiter() as (name, waiter):
                 reply = await self._asked_read(template, after, 1, name, turn)
                 if reply[0] == b"got":
                     return decode(reply[2])
@@ -182,15 +162,9 @@ class RemoteBackend:
                     after = reply[1]
                     continue
                 after, turn = b"", reply[1]
-                self._tick_soon()
-                delivery = await waiter.wait()
+                delivery = await self._wait(waiter)
                 if delivery is not None:
                     return delivery.fields
-        except BaseException:
-            self._send_release([name], counted=False)
-            raise
-        finally:
-            del self._waiters[name]
 
     async def page(self, template: Template, after: bytes, limit: int) -> tuple[list[Tuple], bytes | None]:
         return await self._read_page(template, after, limit)
@@ -363,12 +337,26 @@ class RemoteBackend:
                 )
 
     async def _opened(self) -> Session:
-        async with self._opening:
-            if self._session is None:
-                session = Session(secrets.token_bytes(8))
-                await self._ask("open", [session.name])
-                self._session = session
-            return self._session
+        """The session. One task opens it; those who come meanwhile share its success, or its failure."""
+        while self._session is None:
+            if self._opening is None:
+                self._opening = attempt = Attempt()
+                try:
+                    session = Session(secrets.token_bytes(8))
+                    await self._ask("open", [session.name])
+                    self._session = session
+                except TupleSpaceError as error:
+                    attempt.failure = error
+                    raise
+                finally:
+                    self._opening = None
+                    attempt.over.set()
+            else:
+                attempt = self._opening
+                await attempt.over.wait()
+                if attempt.failure is not None:
+                    raise type(attempt.failure)(str(attempt.failure))
+        return self._session
 
     def _translate(self, error: remote_errors.ResponseError) -> TupleSpaceError:
         code, _, rest = str(error).partition(" ")
@@ -383,8 +371,31 @@ class RemoteBackend:
 
     # Waiting
 
-    def _name(self) -> bytes:
-        return self._mailbox + next(self._numbers).to_bytes(6, "big")
+    @contextlib.contextmanager
+    def _waiter(self) -> Iterator[tuple[bytes, Waiter]]:
+        """A name to ask by, and to be told by. Whoever leaves with an error gives back what came of it.
+
+        A name is used for one question only: mail that comes late, about a lease that has ended, must not
+        be taken for the answer to the next one.
+        """
+        name, waiter = self._mailbox + next(self._numbers).to_bytes(6, "big"), Waiter()
+        self._waiters[name] = waiter
+        try:
+            yield name, waiter
+        except BaseException:
+            self._send_release([name], counted=False)
+            raise
+        finally:
+            del self._waiters[name]
+
+    async def _wait(self, waiter: Waiter) -> Delivery | None:
+        """Stand in line; what was handed over, or None to ask anew."""
+        waiter.in_line = True
+        self._tick_soon()
+        await waiter.settled.wait()
+        if waiter.failure is not None:
+            raise waiter.failure
+        return waiter.delivery
 
     def _grant(self, name: bytes, deliveries: list[Delivery], terms: Terms) -> Grant:
         self._granted.add(name)
@@ -395,16 +406,28 @@ class RemoteBackend:
 
     async def _listen(self, suffix: bytes, heard: Callable[[bytes], None]) -> None:
         """Subscribe, once, and wait until that is in force: a hand-over needs somebody to hand to."""
+        await self._opened()  # says at once what is wrong with the server, or with us
         if suffix not in self._listening:
-            event = self._listening[suffix] = trio.Event()
+            self._listening[suffix] = attempt = Attempt()
 
             def ready() -> None:
-                event.set()
+                attempt.over.set()
                 self._tick_now.set()
 
-            self._carrier.subscribe(self._format.channel + suffix, Subscription(self._key, heard, ready))
+            def refused(reason: str) -> None:
+                attempt.failure = ServerError(
+                    f"the server of space {self._space!r} refuses this user: {reason}"
+                )
+                attempt.over.set()
+                self._listening.pop(suffix, None)
+
+            subscription = Subscription(self._key, heard, ready, refused)
+            self._carrier.subscribe(self._format.channel + suffix, subscription)
+        attempt = self._listening[suffix]
         with trio.move_on_after(math.inf if self._carrier.timeout_s is None else self._carrier.timeout_s):
-            await self._listening[suffix].wait()
+            await attempt.over.wait()
+            if attempt.failure is not None:
+                raise ServerError(str(attempt.failure))
             return
         raise self._carrier.silence(self._key, self._carrier.timeout_s)
 

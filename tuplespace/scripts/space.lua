@@ -20,7 +20,7 @@
 -- A head is: len positions, len tag, len signature, then len token for each declared field; a
 -- string with its length byte in front is called a piece below. Numbers and turns are six bytes,
 -- big endian, so that byte order is numeric order. Terms are lease ms(6), deliveries allowed(2,
--- 0: no limit), and a byte that says whether any tuple held expires. A waiter and the lease it
+-- 0: no limit), and a byte: 1 when any tuple held expires, 2 more when giving back does not count. A waiter and the lease it
 -- becomes have the same 14 bytes: the client's mailbox(8) and a number(6). Lua compares strings by
 -- the server's locale, so numbers are compared as numbers; the order of a zset is that of bytes.
 --
@@ -450,20 +450,23 @@ local function give_back(seq, allowed, counted)
   if not offer(seq, record) then stand(seq, record) end
 end
 
--- Give back a lease, or as much of it as the budget allows; returns how many tuples that were.
+-- Give back a lease, or as much of it as the budget allows; returns how many tuples that were. What is
+-- left is due at once, and remembers whether giving it back counts as a delivery.
 local function end_lease(lease, counted, budget)
   local entry = call('HGET', held, lease)
   if not entry then
     call('ZREM', due, 'L' .. lease)
     return 0
   end
-  local terms, numbers = sub(entry, 1, 9), sub(entry, 10)
+  local mark = byte(entry, 9)
+  if mark >= 2 then counted = false end
+  local terms, numbers = sub(entry, 1, 8), sub(entry, 10)
   local allowed, count = unpack_number('>I2', terms, 7), math.min(#numbers / 6, budget)
   if count * 6 == #numbers then
     call('HDEL', held, lease)
     call('ZREM', due, 'L' .. lease)
   else
-    call('HSET', held, lease, terms .. sub(numbers, count * 6 + 1))
+    call('HSET', held, lease, terms .. char(mark % 2 + (counted and 0 or 2)) .. sub(numbers, count * 6 + 1))
     call('ZADD', due, now, 'L' .. lease)
   end
   for i = 0, count - 1 do give_back(sub(numbers, i * 6 + 1, i * 6 + 6), allowed, counted) end
