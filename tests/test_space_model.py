@@ -503,7 +503,10 @@ class Comparison(RuleBasedStateMachine):
 
 
 def repeating(ask: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """Deliver every guarded request a second time, as after a lost reply; the second answer is what counts."""
+    """Deliver every guarded request a second time, as after a lost reply, and go by the second answer.
+
+    That may be to ask anew, which would never end if all was repeated.
+    """
 
     async def asked(call: Call, **options: Any) -> Any:
         reply = await ask(call, **options)
@@ -511,7 +514,8 @@ def repeating(ask: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
             return reply
         again = Call(call.data, call.flag_at, key=call.key)
         again.repeat()
-        return await ask(again, **options)
+        second = await ask(again, **options)
+        return reply if second == [b"again"] else second
 
     return asked
 

@@ -1,6 +1,6 @@
 """A thread that carries calls to one server.
 
-Calls queue up while a round trip is under way and go out together as the next one, so that the
+Calls queue up while round trips are under way and go out together as the next one, so that the
 number of round trips, not of calls, decides the speed. The thread only sends, receives and
 reconnects: a caller's patience is counted in trio, and cancelling a caller never touches a socket.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,9 +26,11 @@ from tuplespace import library
 from tuplespace.topology import Connection
 from tuplespace.wire import command
 
-MAX_CALLS: Final = 128
+MAX_CALLS: Final = 64
 MAX_BYTES: Final = 256 << 10
-_BACKOFF_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+TRIPS: Final = 2
+"""Batches under way at once: while the server works on one, its callers work on the other's answers."""
+_BACKOFF_S: Final = (0.02, 0.05, 0.1, 0.2, 0.4)
 _LOAD: Final = command(b"FUNCTION", b"LOAD", b"REPLACE", library.SOURCE.encode())
 _ASKING: Final = command(b"ASKING")
 
@@ -38,6 +41,7 @@ _LATER: Final = (
     remote_errors.TryAgainError,
     remote_errors.ClusterDownError,
     remote_errors.MasterDownError,
+    remote_errors.ReadOnlyError,
 )
 
 
@@ -103,6 +107,8 @@ class Pump:
     _queue: queue.SimpleQueue[Call | None] = field(default_factory=queue.SimpleQueue)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _again: list[Call] = field(default_factory=list)
+    _under_way: deque[list[Call]] = field(default_factory=deque)
+    _amiss: list[Exception] = field(default_factory=list)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _retired: bool = False
     _failures: int = 0
@@ -138,24 +144,30 @@ class Pump:
 
     def _run(self) -> None:
         connection = self.dial()
-        while (waiting := self._gather()) is not None:
-            if not self._connected(connection, waiting):
-                continue
-            batch = self._claim(waiting)
-            if batch:
-                self._trip(connection, batch)
-            if self._again:
+        while (waiting := self._gather(connection)) is not None:
+            if waiting and self._connected(connection, waiting):
+                self._send(connection, self._claim(waiting))
+            if self._under_way and (not waiting or len(self._under_way) == TRIPS):
+                self._receive(connection)
+            if self._again and not self._under_way:
                 self._pause()
         connection.disconnect()
 
-    def _gather(self) -> list[Call] | None:
-        """The calls of the next trip, repetitions first and in their order; None to end."""
-        if self._retired:
-            self._hand_back()
-            return None
+    def _gather(self, connection: Connection) -> list[Call] | None:
+        """The calls of the next trip, repetitions first and in their order; None to end.
+
+        Waits for some only when nothing is under way; gives none before what is amiss is mended.
+        """
+        if self._amiss or self._retired:
+            if self._under_way:
+                return []
+            if self._retired:
+                self._hand_back()
+                return None
+            self._mend(connection)
         batch, self._again = self._again, []
         size = sum(len(c.data) for c in batch)
-        if not batch:
+        if not batch and not self._under_way:
             if self._stopping.is_set() and self._queue.empty():
                 return None
             if (call := self._queue.get()) is not None:
@@ -209,30 +221,48 @@ class Pump:
             call.reply = Detour()
         self.deliver(calls)
 
-    def _trip(self, connection: Connection, batch: list[Call]) -> None:
-        """Send a batch and hand over the answers; what has none goes into `_again`."""
-        answered = 0
+    def _send(self, connection: Connection, batch: list[Call]) -> None:
+        """Send a batch; its answers are read when the next one is on its way, so that nobody idles."""
+        if not batch:
+            return
+        self._under_way.append(batch)
         try:
             connection.send_packed_command(
                 [b"".join([_ASKING + c.data if c.asking else c.data for c in batch])], check_health=False
             )
+        except CONNECTION_LOST as error:
+            self._broken(connection, str(error))
+
+    def _receive(self, connection: Connection) -> None:
+        """Read the answers to the oldest batch under way and hand them over."""
+        batch = self._under_way[0]
+        answered = 0
+        try:
             for call in batch:
                 if call.asking:
                     connection.read_response()
                 call.reply = _read(connection)
                 answered += 1
         except CONNECTION_LOST as error:
-            connection.disconnect()
-            self._fail(str(error))
-            for call in batch[answered:]:
-                call.repeat()
-            self.counters.retries += len(batch) - answered
-            self._keep_or_drop(batch[answered:], str(error))
+            self._under_way[0] = batch[answered:]
+            self._broken(connection, str(error))
         else:
+            self._under_way.popleft()
             if self._failures:
                 self._failures = 0
                 self.trouble(None)
-        self._hand_over(connection, batch[:answered])
+        self._hand_over(batch[:answered])
+
+    def _broken(self, connection: Connection, reason: str) -> None:
+        """The connection is gone: what has no answer may or may not have been done, and is asked again."""
+        connection.disconnect()
+        unanswered = [call for batch in self._under_way for call in batch]
+        self._under_way.clear()
+        self._fail(reason)
+        for call in unanswered:
+            call.repeat()
+        self.counters.retries += len(unanswered)
+        self._keep_or_drop(unanswered, reason)
 
     def _fail(self, reason: str) -> None:
         self._failures += 1
@@ -241,34 +271,39 @@ class Pump:
     def _keep_or_drop(self, calls: list[Call], reason: str) -> None:
         """Keep calls for the next try, or, when there will be none, answer that the server is away."""
         if not self._stopping.is_set() or self._retired:
-            self._again = calls
+            self._again = calls + self._again
             return
         for call in calls:
             call.reply = remote_errors.ConnectionError(reason)
         self.deliver(calls)
 
-    def _hand_over(self, connection: Connection, answered: list[Call]) -> None:
+    def _hand_over(self, answered: list[Call]) -> None:
         """Deliver the answers, and keep back those to be asked again because the server did nothing."""
-        later = [c for c in answered if isinstance(c.reply, _LATER)]
-        missing = [c for c in answered if _lacks_function(c.reply)]
-        demoted = [c for c in answered if isinstance(c.reply, remote_errors.ReadOnlyError)]
-        self.counters.calls += len(answered) - len(later) - len(missing) - len(demoted)
-        if demoted:
+        again = [c for c in answered if _did_nothing(c.reply)]
+        self.counters.calls += len(answered) - len(again)
+        if again:
+            self._again += again
+            self._amiss += [c.reply for c in again]
+            answered = [c for c in answered if not _did_nothing(c.reply)]
+        if answered:
+            self.deliver(answered)
+
+    def _mend(self, connection: Connection) -> None:
+        """Do something about what the server complained of: bring our functions, find the master, wait."""
+        amiss, self._amiss = self._amiss, []
+        if any(isinstance(reply, remote_errors.ReadOnlyError) for reply in amiss):
             connection.disconnect()
-        if missing:
+        if any(_lacks_function(reply) for reply in amiss) and connection.is_connected:
             failure = self._load(connection)
             if failure is not None:
-                for call in missing:
+                refused = [c for c in self._again if _lacks_function(c.reply)]
+                self._again = [c for c in self._again if not _lacks_function(c.reply)]
+                for call in refused:
                     call.reply = failure
-                missing = []
-        again = set(map(id, later + missing + demoted))
-        if again:
-            self._again += [c for c in answered if id(c) in again]
-            if later or demoted:
-                self._failures += 1
-        done = [c for c in answered if id(c) not in again]
-        if done:
-            self.deliver(done)
+                self.deliver(refused)
+        elif self._again:
+            self._failures += 1
+            self._pause()
 
     def _load(self, connection: Connection) -> Exception | None:
         """Bring our functions to a server that has none; what the server says against it, if it does."""
@@ -291,6 +326,11 @@ def _read(connection: Connection) -> Any:
         return connection.read_response()
     except remote_errors.ResponseError as error:
         return error
+
+
+def _did_nothing(reply: object) -> bool:
+    """Whether the server only said that it cannot do it now, or not yet."""
+    return isinstance(reply, _LATER) or _lacks_function(reply)
 
 
 def _lacks_function(reply: object) -> bool:

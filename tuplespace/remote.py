@@ -406,6 +406,8 @@ class RemoteBackend:
 
     async def _listen(self, suffix: bytes, heard: Callable[[bytes], None]) -> None:
         """Subscribe, once, and wait until that is in force: a hand-over needs somebody to hand to."""
+        if (known := self._listening.get(suffix)) is not None and known.over.is_set():
+            return
         await self._opened()  # says at once what is wrong with the server, or with us
         if suffix not in self._listening:
             self._listening[suffix] = attempt = Attempt()

@@ -14,7 +14,7 @@ for _, member in ipairs(found) do
   local seq = sub(member, -6)
   local record = call('HGET', tuples, seq)
   if not expired(record) then
-    local _, _, _, at = parse(record, 7)
+    local _, _, _, at = split(record)
     insert(reply, seq)
     insert(reply, sub(record, at))
   end

@@ -13,7 +13,7 @@ if not found then return redis.error_reply('TSSHAPES ' .. SHAPES) end
 if #found == 0 then return answer(args[1], {'none'}) end
 local seq = sub(found[1], -6)
 local record = call('HGET', tuples, seq)
-local tag, signature, tokens, at = parse(record, 7)
+local tag, signature, tokens, at = split(record)
 call('ZREM', index, unpack(members(seq, tag, signature, tokens)))
 local over, count, payload = expired(record), tonumber(call('HGET', tries, seq) or 0), sub(record, at)
 forget(seq, record)

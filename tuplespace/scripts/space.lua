@@ -1,7 +1,8 @@
 -- What every operation shares: the keys of a space, leases, lines of waiters, the index.
 --
 -- Keys of a space, all under its hash tag, always passed in this order:
---   tuples    hash  number -> record: expiry(6) head payload. Waiting and leased tuples alike.
+--   tuples    hash  number -> record: '\0', or '\1' and the expiry in ms(6), then head and payload.
+--                   Waiting and leased tuples alike.
 --   index     zset  mask tag tokens signature number, all scores 0: waiting tuples, a member for
 --                   each subset (mask) of the declared fields that anybody has asked by, and for
 --                   the empty one. Byte order is age within a bucket.
@@ -159,6 +160,8 @@ local function parse(record, at)
   return tag, signature, tokens, at
 end
 
+local function split(record) return parse(record, byte(record, 1) == 1 and 8 or 2) end
+
 -- The bucket of a tuple for one subset of its declared fields.
 local function bucket_of(mask, tag, tokens)
   local parts = {char(mask), tag}
@@ -231,8 +234,7 @@ local function find(bucket, pattern, limit, after)
 end
 
 local function expired(record)
-  local expiry = sub(record, 1, 6)
-  return expiry ~= '\0\0\0\0\0\0' and value(expiry) <= now
+  return byte(record, 1) == 1 and value(record, 2) <= now
 end
 
 -- Members under which a waiting tuple stands in the index.
@@ -263,7 +265,7 @@ local function indexed(bucket, tag)
   local ranks = {}
   for _, member in ipairs(found) do
     local seq = sub(member, -6)
-    local _, signature, tokens = parse(call('HGET', tuples, seq), 7)
+    local _, signature, tokens = split(call('HGET', tuples, seq))
     insert(ranks, 0)
     insert(ranks, bucket_of(byte(mask), tag, tokens) .. signature .. seq)
   end
@@ -279,7 +281,7 @@ end
 local function forget(seq, record)
   call('HDEL', tuples, seq)
   call('HDEL', tries, seq)
-  if sub(record, 1, 6) ~= '\0\0\0\0\0\0' then call('ZREM', due, 'T' .. seq) end
+  if byte(record, 1) == 1 then call('ZREM', due, 'T' .. seq) end
 end
 
 -- Write a lease on these numbers.
@@ -335,8 +337,7 @@ local function hand_over(seq, record, payload, list, signature)
     local terms, waiter = sub(entry, 1, 9), sub(entry, 10)
     leave_line(waiter, 't', best)
     if mail(waiter, 't', seq, payload) then
-      local expires = sub(record, 1, 6) == '\0\0\0\0\0\0' and '\0' or '\1'
-      grant(waiter, sub(terms, 1, 8) .. expires, seq)
+      grant(waiter, sub(terms, 1, 8) .. sub(record, 1, 1), seq)
       return true
     end
   end
@@ -346,10 +347,10 @@ end
 -- Offer a tuple that belongs to nobody to those who wait: true when a taker has it now.
 local function offer(seq, record)
   if someone_waits == nil then
-    someone_waits = call('ZCARD', takers) + call('ZCARD', readers) > 0
+    someone_waits = call('HLEN', waiting) > 0
   end
   if not someone_waits then return false end
-  local tag, signature, tokens, at = parse(record, 7)
+  local tag, signature, tokens, at = split(record)
   local list, payload = buckets(tag, tokens), sub(record, at)
   show(seq, payload, list, signature)
   return hand_over(seq, record, payload, list, signature)
@@ -357,7 +358,7 @@ end
 
 -- Put a tuple (back) into the index, under the number it has.
 local function stand(seq, record)
-  local tag, signature, tokens = parse(record, 7)
+  local tag, signature, tokens = split(record)
   local arguments = {}
   for _, member in ipairs(members(seq, tag, signature, tokens)) do
     insert(arguments, 0)
@@ -385,9 +386,9 @@ local function write(args, from)
   for i = from, #args, 3 do
     seq_value = seq_value + 1
     local seq, ttl, head, payload = number(seq_value), args[i], args[i + 1], args[i + 2]
-    local expiry = '\0\0\0\0\0\0'
+    local expiry = '\0'
     if ttl ~= '' then
-      expiry = number(now + tonumber(ttl))
+      expiry = '\1' .. number(now + tonumber(ttl))
       call('ZADD', due, now + tonumber(ttl), 'T' .. seq)
     end
     local record = expiry .. head .. payload
@@ -433,7 +434,7 @@ end
 -- A tuple delivered too often becomes ("dead-letter", the tuple, how often), written anew.
 local DEAD = '\0\12\171dead-letter\3sti'
 local function bury(seq, record, count)
-  local _, _, _, at = parse(record, 7)
+  local _, _, _, at = split(record)
   forget(seq, record)
   write({'', DEAD, '\147\171dead-letter' .. sub(record, at) .. cmsgpack.pack(count)}, 1)
 end
@@ -478,7 +479,7 @@ local function expire(seq)
   call('ZREM', due, 'T' .. seq)
   local record = call('HGET', tuples, seq)
   if not record then return end
-  local tag, signature, tokens = parse(record, 7)
+  local tag, signature, tokens = split(record)
   if call('ZREM', index, unpack(members(seq, tag, signature, tokens))) > 0 then forget(seq, record) end
 end
 
@@ -518,7 +519,7 @@ local function take(lease, terms, bucket, pattern, many)
   local expires = '\0'
   for i, seq in ipairs(names) do
     local record = records[i]
-    local tag, signature, tokens, at = parse(record, 7)
+    local tag, signature, tokens, at = split(record)
     if #tokens == 0 then
       insert(gone, found[i])
     else
@@ -527,7 +528,7 @@ local function take(lease, terms, bucket, pattern, many)
     if expired(record) then
       forget(seq, record)
     else
-      if sub(record, 1, 6) ~= '\0\0\0\0\0\0' then expires = '\1' end
+      if byte(record, 1) == 1 then expires = '\1' end
       insert(numbers, seq)
       insert(reply, counts and tonumber(call('HGET', tries, seq) or 0) or 0)
       insert(reply, sub(record, at))
@@ -547,7 +548,7 @@ local function holding(lease)
   for i = 10, #entry, 6 do
     local seq = sub(entry, i, i + 5)
     local record = call('HGET', tuples, seq)
-    local _, _, _, at = parse(record, 7)
+    local _, _, _, at = split(record)
     insert(reply, tonumber(call('HGET', tries, seq) or 0))
     insert(reply, sub(record, at))
   end

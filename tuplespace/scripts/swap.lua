@@ -16,7 +16,7 @@ while true do
   if expired(record) then
     expire(seq)
   else
-    local tag, signature, tokens, at = parse(record, 7)
+    local tag, signature, tokens, at = split(record)
     call('ZREM', index, unpack(members(seq, tag, signature, tokens)))
     forget(seq, record)
     tell('i', {sub(record, at)})

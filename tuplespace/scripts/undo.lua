@@ -15,6 +15,6 @@ local record = head .. payload
 if expired(record) then return 0 end
 call('HSET', tuples, seq, record)
 if count > 0 then call('HSET', tries, seq, count) end
-if sub(record, 1, 6) ~= '\0\0\0\0\0\0' then call('ZADD', due, value(record), 'T' .. seq) end
+if byte(record, 1) == 1 then call('ZADD', due, value(record, 2), 'T' .. seq) end
 if not offer(seq, record) then stand(seq, record) end
 return 1
