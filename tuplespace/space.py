@@ -45,6 +45,7 @@ _BATCH_TUPLES: Final = 500
 _BATCH_BYTES: Final = 256 << 10
 _PAGE: Final = 100
 _WATCH_BACKLOG: Final = 1024
+_TEMPLATES: Final = 256
 _FINISH_S: Final = 30.0
 
 
@@ -58,6 +59,7 @@ class Space:
         self._limits = limits
         self.terms = terms
         self._keeper = _Keeper(backend)
+        self._templates: dict[tuple[object, ...], Template] = {}
 
     async def out(self, *fields: Field, ttl: float | None = None, fence: Fence | None = None) -> None:
         """Write a tuple, which is gone after `ttl` seconds if nobody has taken it by then.
@@ -157,7 +159,22 @@ class Space:
         return await self.backend.statistics()
 
     def _compile(self, template: Sequence[TemplateField]) -> Template:
-        return compile_template(template, self._index, self._limits.max_depth)
+        """The template, compiled once: the same few are asked with again and again.
+
+        The types are part of what it is known by, since 1, 1.0 and True are equal to Python. Nested tuples
+        can hide such a difference, and what cannot be hashed is no template at all: neither is remembered.
+        """
+        types = tuple(map(type, template))
+        known = (tuple(template), types)
+        try:
+            return self._templates[known]
+        except (KeyError, TypeError):
+            compiled = compile_template(template, self._index, self._limits.max_depth)
+        if tuple not in types:
+            if len(self._templates) >= _TEMPLATES:
+                self._templates.clear()
+            self._templates[known] = compiled
+        return compiled
 
     def _prepare_atomic(self, tuples: Iterable[Sequence[Field]]) -> list[Item]:
         items = [prepare(t, self._index, self._limits) for t in tuples]
