@@ -34,7 +34,7 @@ async def stand(space: tuplespace.Space, name: str, tally: Counter[str]) -> None
         await trio.sleep(0.005)
 
 
-async def main(url: str, name: str, *elections: str) -> None:
+async def main(url: str, name: str, elections: list[str]) -> None:
     """Run until standard input is closed."""
     tally: Counter[str] = Counter(elected=0, fenced=0, lost=0)
     async with tuplespace.connect(url) as client, trio.open_nursery() as nursery:
@@ -46,4 +46,4 @@ async def main(url: str, name: str, *elections: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, *sys.argv[1:])
+    trio.run(main, sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -6,15 +6,21 @@ it must not use threads or sockets.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator
 
 import pytest
+import redis
 import trio
 import trio.testing
 
 from tests import servers
+from tuplespace import library, pump, wire
+
+SetClock = Callable[[servers.Node, str, int], None]
 
 # A test that hangs is cut off and fails. On virtual time a hang comes here at once.
 _PATIENCE_S = 120.0
@@ -70,3 +76,26 @@ def redis_node() -> Iterator[servers.Node]:
     """A shared Redis on a TCP port."""
     with servers.redis_server("redis") as node:
         yield node
+
+
+@pytest.fixture
+def set_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SetClock]:
+    """Server functions that read the time from a field of the space, and how to set it, in milliseconds.
+
+    It must be set before the space is used.
+    """
+    lines = "  local time = call('TIME')\n  now_us = time[1] * 1000000 + time[2]\n"
+    assert library.SOURCE.count(lines) == 1
+    source = library.SOURCE.replace(lines, "  now_us = tonumber(call('HGET', keys[11], 'test clock'))\n")
+    prefix = f"test{secrets.token_hex(4)}_"
+    source = source.replace(library.PREFIX[:-1], prefix[:-1])
+    monkeypatch.setattr(library, "SOURCE", source)
+    monkeypatch.setattr(library, "PREFIX", prefix)
+    monkeypatch.setattr(pump, "_LOAD", wire.command(b"FUNCTION", b"LOAD", b"REPLACE", source.encode()))
+    with contextlib.ExitStack() as stack:
+        client_of = functools.cache(lambda url: stack.enter_context(redis.Redis.from_url(url)))
+
+        def set_to(node: servers.Node, name: str, now_ms: int) -> None:
+            client_of(node.admin_url).hset(library.keys(name)[-1], "test clock", (10**12 + now_ms) * 1000)
+
+        yield set_to

@@ -717,6 +717,84 @@ async def test_moving_space(binary: str) -> None:
             await settled(space, waiting=len(written))
 
 
+def asked(node: servers.Node) -> int:
+    """How many functions a server has been asked to run, in vain or not."""
+    with admin(node) as client:
+        statistics = client.info("commandstats")["cmdstat_fcall"]
+    return int(statistics["calls"]) + int(statistics["rejected_calls"])
+
+
+async def test_new_place_is_remembered() -> None:
+    """A client that was sent on to a space's new shard asks there from then on."""
+    with servers.cluster("redis") as cluster:
+        name = names_on(cluster)[0]
+        here, there, _ = cluster.nodes
+        async with opened(cluster.url, name) as space:
+            await space.out("x", 0)
+            await trio.to_thread.run_sync(migrate, cluster, name, here, there)
+            await space.out("x", 1)
+            before = asked(here)
+            for serial in range(20):
+                await space.out("x", serial)
+                async with tuplespace.election(space, "boss"):
+                    pass
+            assert await space.in_("x", int) == ("x", 0)
+            assert asked(here) == before
+
+
+def move_all_slots(cluster: servers.Cluster, source: servers.Node, target: servers.Node) -> None:
+    """Give a shard's empty slots to another, as an operator does before the shard is taken away."""
+    with admin(target) as client:
+        target_id = str(client.cluster("MYID"))
+    slots = range(servers.SLOTS * cluster.nodes.index(source) // 3, servers.SLOTS // 3)
+    for node in (target, *cluster.nodes):
+        with admin(node) as client, client.pipeline(transaction=False) as pipeline:
+            for slot in slots:
+                pipeline.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
+            pipeline.execute()
+
+
+async def test_removed_shard() -> None:
+    """A shard that gave all it had to another can be taken away while a client works and waits."""
+    with servers.cluster("redis") as cluster:
+        name = names_on(cluster)[0]
+        here, there, _ = cluster.nodes
+        async with opened(cluster.url, name) as space, trio.open_nursery() as nursery:
+            results: list[Tuple] = []
+            nursery.start_soon(_append, results, space.in_("last", int))
+            await space.out("x", 0)
+            await in_line(space, takers=1)
+            await trio.to_thread.run_sync(migrate, cluster, name, here, there)
+            await trio.to_thread.run_sync(move_all_slots, cluster, here, there)
+            await trio.to_thread.run_sync(here.kill)
+            await space.out("x", 1)
+            assert [fields[1] async for fields in space.scan("x", int)] == [0, 1]
+            await space.out("last", 1)
+            await until(lambda: just(results))
+
+
+async def test_whole_cluster_away() -> None:
+    """A client goes on by itself after all shards were away at the same time."""
+    with servers.cluster("redis", shards=1, extra=["appendonly yes", "appendfsync always"]) as cluster:
+        (node,) = cluster.nodes
+        async with opened(cluster.url, timeout=1.0) as space:
+            await space.out("x", 1)
+            await trio.to_thread.run_sync(node.kill)
+            with pytest.raises(Unavailable, match="has not answered"):
+                await space.count("x", int)
+            await trio.to_thread.run_sync(node.start)
+            await until(lambda: _answers(space))
+            assert await space.inp("x", int) == ("x", 1)
+
+
+async def _answers(space: Space) -> bool:
+    try:
+        await space.statistics()
+    except Unavailable:
+        return False
+    return True
+
+
 async def test_failover() -> None:
     """When Sentinel makes another server the master the client goes on with that one by itself."""
     with servers.sentinel_group("redis") as group:

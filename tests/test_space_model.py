@@ -16,7 +16,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +38,7 @@ from hypothesis.stateful import (
 
 import tuplespace
 from tests import servers
+from tests.conftest import SetClock
 from tuplespace import (
     ANY,
     DEAD_LETTER,
@@ -47,17 +48,14 @@ from tuplespace import (
     Space,
     Spaces,
     Tuple,
-    library,
     memory,
-    pump,
-    wire,
 )
 from tuplespace.pump import Call
 from tuplespace.remote import RemoteBackend
 from tuplespace.space import Taken
 from tuplespace.testing.stage import Stage, hold, listed
 
-EXAMPLES = int(os.environ.get("GCS_MODEL_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("GCS_MODEL_EXAMPLES", "40"))
 STEP_MS = 1024
 INDEX = {"a": (1, 2), "b": ()}
 
@@ -541,29 +539,13 @@ def test_memory() -> None:
 
 
 @pytest.fixture
-def settable_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Server functions that read the time from a field of the space."""
-    lines = "  local time = call('TIME')\n  now_us = time[1] * 1000000 + time[2]\n"
-    source = library.SOURCE
-    assert source.count(lines) == 1
-    source = source.replace(lines, "  now_us = tonumber(call('HGET', keys[11], 'test clock'))\n")
-    prefix = f"test{secrets.token_hex(4)}_"
-    monkeypatch.setattr(library, "SOURCE", source.replace(library.PREFIX[:-1], prefix[:-1]))
-    monkeypatch.setattr(library, "PREFIX", prefix)
-    monkeypatch.setattr(
-        pump, "_LOAD", wire.command(b"FUNCTION", b"LOAD", b"REPLACE", library.SOURCE.encode())
-    )
-
-
-@pytest.fixture
-def server_world(server: servers.Node, settable_clock: None) -> Iterator[World]:
+def server_world(server: servers.Node, set_clock: SetClock) -> World:
     """A real server whose clock is set by the test."""
-    with server.client() as client:
 
-        def set_clock(name: str, now: int) -> None:
-            client.hset(library.keys(name)[-1], "test clock", 1_000_000_000_000_000 + now * 1000)
+    def set_for(name: str, now: int) -> None:
+        set_clock(server, name, now)
 
-        yield World(partial(tuplespace.connect, server.url, timeout=None), set_clock, 10.0)
+    return World(partial(tuplespace.connect, server.url, timeout=None), set_for, 10.0)
 
 
 def test_server(server_world: World) -> None:

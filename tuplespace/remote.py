@@ -15,18 +15,21 @@ import contextlib
 import itertools
 import math
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal
 
 import msgpack
+import outcome
 import redis.exceptions as remote_errors
 import trio
 
 from tuplespace import wire
 from tuplespace.backend import Delivery, Event, Fence, Grant, Statistics, Terms
 from tuplespace.carrier import Carrier, Subscription
+from tuplespace.combiner import Caller, Combiner
 from tuplespace.errors import (
     Fenced,
     IndexMismatch,
@@ -35,6 +38,7 @@ from tuplespace.errors import (
     ServerError,
     TemplateError,
     TupleSpaceError,
+    Unavailable,
 )
 from tuplespace.fields import Item, Template, Tuple, decode
 from tuplespace.pump import Call
@@ -42,6 +46,9 @@ from tuplespace.pump import Call
 SLOTS: Final = 512
 _TICK_S: Final = 1.0
 _NAMES_PER_CALL: Final = 200
+_TOGETHER: Final = 100
+_COMBINERS: Final = 256
+_TOGETHER_BYTES: Final = 64 << 10
 
 
 @dataclass(eq=False)
@@ -117,9 +124,32 @@ class RemoteBackend:
         self._listening: dict[bytes, Attempt] = {}
         self._ticking = False
         self._tick_now = trio.Event()
+        self._outs = Combiner(self.spawn, self._out_alone, self._out_together, _fitting)
+        self._removes: dict[Template, Combiner] = {}
 
     async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
-        await self._guarded("out", [wire.fence(fence), *wire.tuples(items)])
+        arguments = wire.tuples(items)
+        if fence is None:
+            await self._outs.ask(arguments)
+        else:
+            await self._guarded("out", [wire.fence(fence), *arguments])
+
+    async def _out_alone(self, arguments: list[bytes]) -> None:
+        await self._guarded("out", [b"", *arguments])
+
+    async def _out_together(self, callers: list[Caller]) -> None:
+        """Write what several callers write, in one step; if that is refused, each for itself."""
+        try:
+            await self._guarded("out", [b"", *itertools.chain.from_iterable(c.request for c in callers)])
+        except Unavailable as error:
+            for caller in callers:
+                caller.answer(outcome.Error(type(error)(str(error))))
+        except TupleSpaceError:
+            for caller in callers:
+                caller.answer(await outcome.acapture(self._out_alone, caller.request))
+        else:
+            for caller in callers:
+                caller.answer(outcome.Value(None))
 
     async def take(self, template: Template, many: int, terms: Terms, *, wait: bool) -> Grant | None:
         arguments = [
@@ -143,9 +173,44 @@ class RemoteBackend:
                         return self._grant(name, [delivery], terms)
 
     async def remove(self, template: Template) -> Tuple | None:
-        arguments = [*wire.bucket(template), *wire.declaration(template)]
-        reply = await self._final("remove", arguments, undo=True)
-        return decode(reply[1]) if reply[0] == b"got" else None
+        combiner = self._removes.get(template)
+        if combiner is None:
+            if len(self._removes) >= _COMBINERS:
+                self._removes = {t: c for t, c in self._removes.items() if not c.idle}
+            arguments = [*wire.bucket(template), *wire.declaration(template)]
+            combiner = self._removes[template] = Combiner(
+                self.spawn,
+                partial(self._remove_alone, arguments),
+                partial(self._remove_together, arguments),
+                lambda waiting: min(len(waiting), _TOGETHER),
+            )
+        payload = await combiner.ask(None)
+        return None if payload is None else decode(payload)
+
+    async def _remove_alone(self, arguments: list[bytes], _: None) -> bytes | None:
+        reply = await self._final("remove", [b"1", *arguments], undo=True)
+        payload: bytes | None = reply[1] if reply[0] == b"got" else None
+        return payload
+
+    async def _remove_together(self, arguments: list[bytes], callers: list[Caller]) -> None:
+        """Take for several callers at once; what is taken for one who has left goes to the next, or back."""
+
+        def hand_out(reply: Any) -> int:
+            payloads = deque(reply[1:])
+            present = [c for c in callers if not c.left]
+            if reply[0] != b"again":
+                for caller in present:
+                    caller.answer(outcome.Value(payloads.popleft() if payloads else None))
+            return len(payloads)
+
+        while waiting := [c for c in callers if not c.left]:
+            try:
+                await self._guarded(
+                    "remove", [b"%d" % len(waiting), *arguments], undo=True, hand_out=hand_out
+                )
+            except TupleSpaceError as error:
+                for caller in waiting:
+                    caller.answer(outcome.Error(type(error)(str(error))))
 
     async def read(self, template: Template, *, wait: bool) -> Tuple | None:
         if not wait:
@@ -301,12 +366,19 @@ class RemoteBackend:
                 return reply
 
     async def _guarded(
-        self, operation: str, arguments: list[bytes], *, undo: bool = False, patience_s: float | None = None
+        self,
+        operation: str,
+        arguments: list[bytes],
+        *,
+        undo: bool = False,
+        hand_out: Callable[[Any], int] | None = None,
+        patience_s: float | None = None,
     ) -> Any:
         """A request that is done once, however often it must be sent.
 
-        With `undo`, a request whose caller leaves before the answer is there is undone. `patience_s` is
-        for how long to wait for the answer, if not for as long as the client does.
+        With `undo`, a request whose caller leaves before the answer is there is undone; `hand_out` gets the
+        answer and says how many tuples, the last ones, nobody wants any more. `patience_s` is for how long
+        to wait for the answer, if not for as long as the client does.
         """
         while True:
             session = self._session or await self._opened()
@@ -319,13 +391,18 @@ class RemoteBackend:
             except BaseException:
                 if undo and call.sent:
                     # The slot keeps the answer that undoing needs: nobody may use it before that is done.
-                    self._tell("undo", [guard], answered=partial(session.release, slot))
+                    self._tell("undo", [guard, b""], answered=partial(session.release, slot))
                 else:
                     session.release(slot)
                 raise
-            session.release(slot)
             if not isinstance(reply, remote_errors.ResponseError):
+                unwanted = 0 if hand_out is None else hand_out(reply)
+                if unwanted:
+                    self._tell("undo", [guard, b"%d" % unwanted], answered=partial(session.release, slot))
+                else:
+                    session.release(slot)
                 return reply
+            session.release(slot)
             if not str(reply).startswith("TSNOSESSION"):
                 raise self._translate(reply)
             if self._session is session:
@@ -478,6 +555,17 @@ class RemoteBackend:
             if waiter is None or reply[0] == b"wait":
                 continue
             waiter.settle(delivery=wire.deliveries(reply[1:])[0] if reply[0] == b"got" else None)
+
+
+def _fitting(waiting: deque[Caller]) -> int:
+    """How many callers' tuples go into one request."""
+    size, count = 0, 0
+    for caller in itertools.islice(waiting, _TOGETHER):
+        size += sum(map(len, caller.request))
+        if count and size > _TOGETHER_BYTES:
+            break
+        count += 1
+    return count
 
 
 def _parts(values: Sequence[Any]) -> list[Sequence[Any]]:

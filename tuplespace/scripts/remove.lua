@@ -1,23 +1,41 @@
--- Take the oldest matching tuple for good: a take and its commit in one step.
---   args: guard, bucket, pattern, tag, positions
---   result: {'got', payload} | {'none'} | {'again'}
--- The kept reply has all of the tuple, so that `undo` can put it back if the caller has gone.
+-- Take the oldest matching tuples for good: a take and its commit in one step.
+--   args: guard, how many at most, bucket, pattern, tag, positions
+--   result: {'got', payload, ...} | {'none'} | {'again'}
+-- The kept reply has all of the tuples, so that `undo` can put them back if their callers have gone.
 local kept = guard(args[1])
-if kept then return kept end
-local problem = mismatch(args[4], args[5])
+if kept then
+  if kept[1] ~= 'got' then return kept end
+  local reply = {'got'}
+  for i = 2, #kept do insert(reply, kept[i][1]) end
+  return reply
+end
+local problem = mismatch(args[5], args[6])
 if problem then return problem end
 sweep()
-if not indexed(args[2], args[4]) then return answer(args[1], {'again'}) end
-local found = find(args[2], args[3], 1, '')
+if not indexed(args[3], args[5]) then return answer(args[1], {'again'}) end
+local found = find(args[3], args[4], tonumber(args[2]), '')
 if not found then return redis.error_reply('TSSHAPES ' .. SHAPES) end
 if #found == 0 then return answer(args[1], {'none'}) end
-local seq = sub(found[1], -6)
-local record = call('HGET', tuples, seq)
-local tag, signature, tokens, at = split(record)
-call('ZREM', index, unpack(members(seq, tag, signature, tokens)))
-local over, count, payload = expired(record), tonumber(call('HGET', tries, seq) or 0), sub(record, at)
-forget(seq, record)
-if over then return answer(args[1], {'again'}) end
-tell('i', {payload})
-answer(args[1], {'got', payload, seq, sub(record, 1, at - 1), count})
-return {'got', payload}
+local names, gone, all, payloads = {}, {}, {'got'}, {}
+for i, member in ipairs(found) do names[i] = sub(member, -6) end
+local records, counts = call('HMGET', tuples, unpack(names)), call('HLEN', tries) > 0
+for i, seq in ipairs(names) do
+  local record = records[i]
+  local tag, signature, tokens, at = split(record)
+  for _, one in ipairs(members(seq, tag, signature, tokens)) do insert(gone, one) end
+  if byte(record, 1) == 1 then call('ZREM', due, 'T' .. seq) end
+  if not expired(record) then
+    local payload = sub(record, at)
+    insert(payloads, payload)
+    local count = counts and tonumber(call('HGET', tries, seq) or 0) or 0
+    insert(all, {payload, seq, sub(record, 1, at - 1), count})
+  end
+end
+variadic('ZREM', index, gone)
+call('HDEL', tuples, unpack(names))
+if counts then call('HDEL', tries, unpack(names)) end
+if #payloads == 0 then return answer(args[1], {'again'}) end
+tell('i', payloads)
+answer(args[1], all)
+insert(payloads, 1, 'got')
+return payloads
