@@ -1,4 +1,4 @@
-"""How tests run: `async def` ones under trio, on real servers that all of them share.
+"""How tests run: `async def` ones under trio, on real servers that the tests of a module share.
 
 A test marked `virtual_time` runs on a clock that jumps to the next deadline whenever every task waits;
 it must not use threads or sockets.
@@ -51,27 +51,27 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-@pytest.fixture(scope="session", params=sorted(servers.binaries()))
+@pytest.fixture(scope="module", params=sorted(servers.binaries()))
 def server(request: pytest.FixtureRequest) -> Iterator[servers.Node]:
-    """A server that tests share, of each kind there is on this machine."""
+    """A server that the tests of a module share, of each kind there is on this machine."""
     with servers.redis_server(request.param) as node:
         yield node
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server_url(server: servers.Node) -> str:
     """The address of the shared server; tests use space names of their own."""
     return server.url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def valkey_url() -> Iterator[str]:
     """The address of a shared server on a unix socket, of the kind that the library brings along."""
     with servers.redis_server("valkey", unix_socket=True) as node:
         yield node.url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def redis_node() -> Iterator[servers.Node]:
     """A shared Redis on a TCP port."""
     with servers.redis_server("redis") as node:

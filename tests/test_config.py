@@ -17,7 +17,7 @@ SHIPPED = Path(__file__).parent.parent / "config.toml"
 NOWHERE = Path("/nonexistent/config.toml")
 LEASE = 'a duration from 100ms to 1d, written like "1m30s"'
 TUPLE = 'a size from 1KiB to 8MiB, written like "512KiB"'
-DELIVERIES = 'a whole number from 1 to 1000000, or "none" for no limit'
+DELIVERIES = 'a whole number from 1 to 65535, or "none" for no limit'
 
 
 def loaded(

@@ -207,12 +207,12 @@ async def test_short_outage() -> None:
     with servers.redis_server("redis", appendonly=True, appendfsync="always") as node:
         async with tuplespace.connect(node.url, timeout=0.5) as client:
             space = client.space("terms")
-            async with election(space, "boss", lease=4.0) as term:
+            async with election(space, "boss", lease=2.5) as term:
                 await trio.to_thread.run_sync(node.kill)
                 with pytest.raises(Unavailable):
                     await space.count("x")
                 await trio.to_thread.run_sync(node.start)
-                await trio.sleep(4.5)
+                await trio.sleep(3)
                 await space.out("x", fence=term.fence)
 
 

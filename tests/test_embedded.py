@@ -32,20 +32,21 @@ ROOT = Path(embedded.__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
-    """Every test here ends without a supervisor, and so without a server, of this process."""
+    """Every test here ends without a supervisor, and so without a server, that it has added."""
+    before = _supervisors(os.getpid())
     yield
-    until(lambda: not _supervisors(os.getpid()), "the supervisors to end", timeout_s=5)
+    until(lambda: _supervisors(os.getpid()) <= before, "the supervisors to end", timeout_s=5)
 
 
-def _supervisors(owner: int) -> list[int]:
-    found = []
+def _supervisors(owner: int) -> set[int]:
+    found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             arguments = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
         if supervisor.__file__.encode() in arguments and str(owner).encode() in arguments:
-            found.append(int(entry.name))
+            found.add(int(entry.name))
     return found
 
 
@@ -246,8 +247,9 @@ def test_stop_twice() -> None:
 
 def test_supervisor_killed() -> None:
     """When the supervisor is killed the server goes with it, and the directory at the end of the block."""
+    before = _supervisors(os.getpid())
     with serving() as server:
-        (pid,) = _supervisors(os.getpid())
+        (pid,) = _supervisors(os.getpid()) - before
         os.kill(pid, signal.SIGKILL)
         until(lambda: gone(server.pid), "the server to end")
     assert not server.directory.exists()
@@ -255,8 +257,9 @@ def test_supervisor_killed() -> None:
 
 def test_supervisor_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor that does not react is killed, and the server with it."""
+    before = _supervisors(os.getpid())
     with serving(grace_s=0.1) as server:
-        (pid,) = _supervisors(os.getpid())
+        (pid,) = _supervisors(os.getpid()) - before
         os.kill(pid, signal.SIGSTOP)
         monkeypatch.setattr(supervisor, "_SUPERVISOR_S", 0.1)
     until(lambda: gone(server.pid), "the server to end")

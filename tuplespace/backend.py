@@ -11,7 +11,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from tuplespace.errors import TemplateError
 from tuplespace.fields import Item, Template, Tuple
+
+
+def check_token(name: str, token: int) -> None:
+    """Tokens are counted in floating point by the server, exactly up to 2**53."""
+    if not 0 <= token < 1 << 53:
+        raise TemplateError(f"a {name} lies between 0 and 2**53, unlike {token}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,10 @@ class Fence:
 
     name: str
     token: int
+
+    def __post_init__(self) -> None:
+        """Refuse what the server could not count exactly."""
+        check_token("token", self.token)
 
 
 @dataclass(frozen=True, slots=True)

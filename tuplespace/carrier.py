@@ -181,12 +181,13 @@ class Carrier:
         if call.state is State.LEFT or self._closed:
             return
         call.state = State.QUEUED
-        call.asking = isinstance(reason, remote_errors.AskError)
-        if isinstance(reason, remote_errors.AskError):
+        call.asking = False
+        if isinstance(reason, remote_errors.MovedError):  # which is a kind of AskError to the library
+            self.topology.moved(call.key, reason.host, reason.port)
+        elif isinstance(reason, remote_errors.AskError):
+            call.asking = True
             self._submit(call, self._node(self.topology.at(reason.host, reason.port)), election=False)
             return
-        if isinstance(reason, remote_errors.MovedError):
-            self.topology.moved(call.key, reason.host, reason.port)
         self.nursery.start_soon(self._resubmit, call)
 
     async def _resubmit(self, call: Call) -> None:

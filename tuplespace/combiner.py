@@ -18,6 +18,8 @@ from typing import Any, Final
 import outcome
 import trio
 
+from tuplespace.errors import ClientClosed
+
 DIRECT: Final = 2
 """Requests under way at once before others are gathered."""
 
@@ -76,17 +78,30 @@ class Combiner:
 
     def _next(self) -> None:
         """One request is over: carry what was gathered meanwhile, if anything."""
-        if self._gathered:
-            self.spawn(self._carry)
-        else:
+        if not self._gathered:
             self._under_way -= 1
+            return
+        try:
+            self.spawn(self._carry)
+        except RuntimeError:  # the client is closing, and its nursery takes nobody in any more
+            self._dismiss([])
 
     async def _carry(self) -> None:
+        present: list[Caller] = []
         try:
             while self._gathered:
                 count = self.at_most(self._gathered)
                 callers = [self._gathered.popleft() for _ in range(count)]
                 if present := [c for c in callers if not c.left]:
                     await self.together(present)
+        except trio.Cancelled:
+            self._dismiss(present)
+            raise
         finally:
             self._under_way -= 1
+
+    def _dismiss(self, carried: list[Caller]) -> None:
+        """The client is closed: nobody will carry these any more."""
+        for caller in [*carried, *self._gathered]:
+            caller.answer(outcome.Error(ClientClosed("this client is closed")))
+        self._gathered.clear()

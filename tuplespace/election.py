@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 
 import trio
 
-from tuplespace.backend import Backend, Fence
+from tuplespace.backend import Backend, Fence, check_token
 from tuplespace.errors import LeadershipLost, TemplateError, TupleSpaceError
 from tuplespace.space import Space
 
@@ -54,6 +54,7 @@ async def election(
     """
     if not 0.05 <= lease <= 86_400:
         raise TemplateError(f"an election's lease lasts between 0.05 s and a day, not {lease!r}")
+    check_token("floor", floor)
     backend = space.backend
     holder = secrets.token_bytes(16)
     try:

@@ -34,7 +34,9 @@ _BACKOFF_S: Final = (0.02, 0.05, 0.1, 0.2, 0.4)
 _LOAD: Final = command(b"FUNCTION", b"LOAD", b"REPLACE", library.SOURCE.encode())
 _ASKING: Final = command(b"ASKING")
 
-CONNECTION_LOST: Final = (remote_errors.ConnectionError, remote_errors.TimeoutError, OSError)
+# Whatever goes wrong with a connection, what follows on it cannot be trusted. (What a server says against
+# one request is a ResponseError, and a value, see `_read`.)
+CONNECTION_LOST: Final = (remote_errors.RedisError, OSError)
 _REFUSED_LOGIN: Final = (remote_errors.AuthenticationError, remote_errors.AuthorizationError)
 # The server said no for now and did nothing: wait a little and ask again.
 _LATER: Final = (
@@ -302,7 +304,7 @@ class Pump:
                     call.reply = failure
                 self.deliver(refused)
         elif self._again:
-            self._failures += 1
+            self._fail(str(amiss[0]))
             self._pause()
 
     def _load(self, connection: Connection) -> Exception | None:
@@ -330,7 +332,8 @@ def _read(connection: Connection) -> Any:
 
 def _did_nothing(reply: object) -> bool:
     """Whether the server only said that it cannot do it now, or not yet."""
-    return isinstance(reply, _LATER) or _lacks_function(reply)
+    busy = isinstance(reply, remote_errors.ResponseError) and str(reply).startswith("BUSY ")
+    return busy or isinstance(reply, _LATER) or _lacks_function(reply)
 
 
 def _lacks_function(reply: object) -> bool:

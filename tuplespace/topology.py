@@ -171,7 +171,10 @@ def resolve(url: str, extra: Mapping[str, str | None] = MappingProxyType({})) ->
     `extra` are options of the connection that are not in the address; None is none.
     """
     given = {name: value for name, value in extra.items() if value is not None}
-    parts = urllib.parse.urlsplit(url)
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError as error:
+        raise AddressError(f"cannot read the address {masked(url)!r}: {error}") from None
     transport, _, kind = parts.scheme.partition("+")
     if transport not in ("redis", "rediss", "unix") or kind not in ("", "sentinel", "cluster"):
         raise AddressError(
@@ -192,12 +195,8 @@ def resolve(url: str, extra: Mapping[str, str | None] = MappingProxyType({})) ->
 
 def masked(url: str) -> str:
     """An address fit for a message: its password, if it has one, is not shown."""
-    parts = urllib.parse.urlsplit(url)
-    credentials, at, hosts = parts.netloc.rpartition("@")
-    if at and ":" in credentials:
-        user = credentials.partition(":")[0]
-        parts = parts._replace(netloc=f"{user}:***@{hosts}")
-    return parts._replace(query=re.sub(r"(password=)[^&]*", r"\1***", parts.query)).geturl()
+    shown = re.sub(r"(://[^/?#:@]*:)[^/?#]*@", r"\1***@", url, count=1)
+    return re.sub(r"(password=)[^&]*", r"\1***", shown)
 
 
 def _options(url: str, extra: Mapping[str, str]) -> dict[str, Any]:

@@ -421,11 +421,11 @@ local function undeclared(args, from)
   for i = from + 1, #args, 3 do
     local head = args[i]
     local stop = byte(head, 1) + 1
-    local tag = sub(head, stop + 1, stop + 1 + byte(head, stop + 1))
-    if tag ~= known then
-      local problem = mismatch(tag, sub(head, 1, stop))
+    local declared = sub(head, 1, stop + 1 + byte(head, stop + 1))
+    if declared ~= known then
+      local problem = mismatch(sub(declared, stop + 1), sub(declared, 1, stop))
       if problem then return problem end
-      known = tag
+      known = declared
     end
   end
   return nil

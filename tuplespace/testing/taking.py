@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, cast
 
 import trio
 
-from tuplespace.errors import LeaseLost, TupleError, TupleSpaceError
+from tuplespace.errors import ClientClosed, LeaseLost, TupleError, TupleSpaceError
 from tuplespace.fields import ANY, Tuple
 from tuplespace.space import Space
 from tuplespace.testing.stage import (
@@ -14,6 +16,7 @@ from tuplespace.testing.stage import (
     Stage,
     empty,
     gives,
+    hold,
     in_line,
     listed,
     put,
@@ -279,6 +282,26 @@ async def a_cancelled_wait_is_no_delivery(stage: Stage) -> None:
     await empty(first)
 
 
+async def who_waits_is_told_of_the_end(stage: Stage) -> None:
+    """Whoever still waits when the client is closed gets ClientClosed, and is in no line any more."""
+    space = stage.space()
+    ended: list[str] = []
+
+    async def wait(ask: Callable[..., Awaitable[object]]) -> None:
+        with raises(ClientClosed):
+            await ask("x", int)
+        ended.append("told")
+
+    async with trio.open_nursery() as nursery, stage.make() as client:
+        other = client.space(stage.name)
+        for ask in (other.in_, other.rd, partial(hold, other)):
+            nursery.start_soon(wait, ask)
+        await in_line(space, takers=2, readers=1)
+    assert ended == ["told"] * 3
+    await space.out("x", 1)
+    assert await space.in_("x", int) == ("x", 1)
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     reading_leaves_the_tuple,
     taking_removes_the_tuple,
@@ -294,4 +317,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_commit_writes_too,
     a_take_of_many_gets_what_there_is,
     a_cancelled_wait_is_no_delivery,
+    who_waits_is_told_of_the_end,
 )
