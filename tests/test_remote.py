@@ -149,23 +149,23 @@ async def test_cancelled_among_many(server_url: str) -> None:
         got: list[Tuple] = []
 
         async def take() -> None:
-            with trio.move_on_after(chance.random() * 0.01):
+            with trio.move_on_after(chance.random() * 0.05):
                 while (found := await space.inp("x", int)) is not None:
                     got.append(found)
 
-        await space.out_many(("x", number) for number in range(2000))
+        await space.out_many(("x", number) for number in range(10_000))
         async with trio.open_nursery() as nursery:
             for _ in range(200):
                 nursery.start_soon(take)
 
         async def settled() -> bool:
-            return (await space.statistics()).waiting == 2000 - len(got)
+            return (await space.statistics()).waiting == 10_000 - len(got)
 
         await until(settled)
         left = await listed(space.scan("x", int))
-        assert sorted(got + left) == [("x", number) for number in range(2000)]
+        assert sorted(got + left) == [("x", number) for number in range(10_000)]
         assert left == sorted(left)
-        assert 0 < len(got) < 2000
+        assert 0 < len(got) < 10_000
 
 
 async def test_cut_among_many(redis_node: servers.Node) -> None:
