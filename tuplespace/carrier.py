@@ -8,7 +8,7 @@ every decision, happens in trio.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -61,9 +61,9 @@ class Carrier:
     """Carries calls to whichever server has their key, and answers back to the task that waits."""
 
     topology: Topology
-    nursery: trio.Nursery
     timeout_s: float | None
     address: str
+    nursery: trio.Nursery | None = None
     _nodes: dict[Link, Node] = field(default_factory=dict)
     _pending: dict[Call, Pump] = field(default_factory=dict)
     _subscriptions: dict[bytes, Subscription] = field(default_factory=dict)
@@ -93,6 +93,14 @@ class Carrier:
 
         return await trio.lowlevel.wait_task_rescheduled(leave)
 
+    def spawn(self, task: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Run a task for as long as the client lives; raises ClientClosed when it no longer does."""
+        try:
+            assert self.nursery is not None
+            self.nursery.start_soon(task, *args)
+        except RuntimeError:
+            raise ClientClosed("this client is closed") from None
+
     def tell(self, call: Call) -> None:
         """Send a call whose answer nobody needs; it is repeated until the server has it."""
         if not self._closed:
@@ -100,6 +108,8 @@ class Carrier:
 
     def subscribe(self, channel: bytes, subscription: Subscription) -> None:
         """Listen to a channel; `ready` is called when that is in force, and after every interruption."""
+        if self._closed:
+            raise ClientClosed("this client is closed")
         self._subscriptions[channel] = subscription
         self.node(subscription.key).mail.subscribe(channel)
 
@@ -134,6 +144,8 @@ class Carrier:
             for node in nodes:
                 for thread in (node.calls, node.elections, node.mail):
                     await trio.to_thread.run_sync(thread.join, _CLOSE_S, abandon_on_cancel=True)
+        for call in list(self._pending):
+            self._end(call, outcome.Error(ClientClosed("this client is closed")))
 
     def _node(self, link: Link) -> Node:
         if link not in self._nodes:
@@ -141,7 +153,7 @@ class Carrier:
             node = Node(
                 link,
                 Pump(link.dial, deliver, lambda problem: self._soon(self._trouble, node, problem)),
-                Pump(link.dial, deliver, lambda _: None),
+                Pump(link.dial, deliver, lambda problem: self._soon(self._trouble, node, problem)),
                 Mail(
                     link.dial,
                     partial(self._soon, self._heard),
@@ -166,29 +178,40 @@ class Carrier:
 
     def _complete(self, calls: list[Call]) -> None:
         for call in calls:
-            if isinstance(call.reply, remote_errors.MovedError | remote_errors.AskError | Detour):
+            if isinstance(call.reply, remote_errors.AskError | Detour):
                 self._redirect(call, call.reply)
-                continue
-            self._pending.pop(call, None)
-            if call.answered is not None:
-                call.answered()
-            if call.task is not None and call.state is not State.LEFT:
-                task, call.task = call.task, None
-                trio.lowlevel.reschedule(task, _outcome(call.reply, self.address))
+            elif call.answered is not None and isinstance(call.reply, Exception) and not self._closed:
+                self._try_again(call)  # somebody relies on its being done
+            else:
+                if call.answered is not None:
+                    call.answered()
+                self._end(call, _outcome(call, self.address))
+
+    def _end(self, call: Call, result: outcome.Outcome[Any]) -> None:
+        """Wake the task that waits for a call, if one still does."""
+        self._pending.pop(call, None)
+        task, call.task = call.task, None
+        if task is not None and call.state is not State.LEFT:
+            trio.lowlevel.reschedule(task, result)
 
     def _redirect(self, call: Call, reason: Exception) -> None:
         """Send a call that was not done here to the server that will do it."""
-        if call.state is State.LEFT or self._closed:
+        if call.state is State.LEFT:
             return
-        call.state = State.QUEUED
-        call.asking = False
+        call.state, call.asking = State.QUEUED, False
         if isinstance(reason, remote_errors.MovedError):  # which is a kind of AskError to the library
             self.topology.moved(call.key, reason.host, reason.port)
         elif isinstance(reason, remote_errors.AskError):
             call.asking = True
             self._submit(call, self._node(self.topology.at(reason.host, reason.port)), election=False)
             return
-        self.nursery.start_soon(self._resubmit, call)
+        self._try_again(call)
+
+    def _try_again(self, call: Call) -> None:
+        try:
+            self.spawn(self._resubmit, call)
+        except ClientClosed as error:
+            self._end(call, outcome.Error(error))
 
     async def _resubmit(self, call: Call) -> None:
         """A little later, so that servers which disagree about a slot are not asked in a tight circle."""
@@ -204,9 +227,9 @@ class Carrier:
     def _give_up(self, call: Call) -> None:
         pump = self._pending.pop(call)
         silence = self.silence(call.key, call.patience_s)
+        task, call.task = call.task, None
         if not pump.withdraw(call):
             silence = OutcomeUnknown(f"{silence}; the request had been sent")
-        task, call.task = call.task, None
         assert task is not None
         trio.lowlevel.reschedule(task, outcome.Error(silence))
 
@@ -218,8 +241,9 @@ class Carrier:
             and not self._closed
             and self.topology.owners() is not None
         ):
-            self._refreshing = True
-            self.nursery.start_soon(self._refresh)
+            with contextlib.suppress(ClientClosed):
+                self.spawn(self._refresh)
+                self._refreshing = True
 
     async def _refresh(self) -> None:
         """Ask the cluster who owns what now, and retire servers that own nothing any more."""
@@ -255,10 +279,12 @@ class Carrier:
         """The server will not have a subscription: we may not, or the space has moved and we look again."""
         node.mail.unsubscribe(channel)
         if denied:
-            self._subscriptions.pop(channel).refused(reason)
+            if (subscription := self._subscriptions.pop(channel, None)) is not None:
+                subscription.refused(reason)
             return
         self._trouble(node, reason)
-        self.nursery.start_soon(self._listen_later, channel)
+        with contextlib.suppress(ClientClosed):
+            self.spawn(self._listen_later, channel)
 
     async def _listen_later(self, channel: bytes) -> None:
         await trio.sleep(_REFRESH_S)
@@ -266,11 +292,20 @@ class Carrier:
             self.node(subscription.key).mail.subscribe(channel)
 
 
-def _outcome(reply: Any, address: str) -> outcome.Outcome[Any]:
-    """What the waiting task gets: the reply, or the error that waiting does not cure."""
+def _outcome(call: Call, address: str) -> outcome.Outcome[Any]:
+    """What the waiting task gets: the reply, or the error that waiting does not cure.
+
+    What a server says before our function runs speaks of this sending only. Of a request that was sent
+    before, and may have been done then, it says nothing.
+    """
+    reply = call.reply
     if not isinstance(reply, Exception) or str(reply).startswith("TS"):
         return outcome.Value(reply)
-    return outcome.Error(_translate(reply, address))
+    error = _translate(reply, address)
+    unsure = call.repeated or (call.sent and isinstance(error, Unavailable))
+    if unsure and call.flag_at is not None:
+        return outcome.Error(OutcomeUnknown(f"{error}; the request had been sent before"))
+    return outcome.Error(error)
 
 
 def _translate(error: Exception, address: str) -> TupleSpaceError:

@@ -52,13 +52,14 @@ async def connect(
             await trio.to_thread.run_sync(topology.refresh)
         except remote_errors.RedisError as error:
             raise Unavailable(f"no server of {masked(url)} answers: {error}") from error
-    async with background() as nursery:
-        carrier = Carrier(topology, nursery, timeout, masked(url))
-        nursery.start_soon(carrier.watch_clock)
-        client = Client(carrier)
-        try:
+    carrier = Carrier(topology, timeout, masked(url))
+    client = Client(carrier)
+    try:
+        async with background() as nursery:
+            carrier.nursery = nursery
+            nursery.start_soon(carrier.watch_clock)
             yield client
-        finally:
-            nursery.cancel_scope.cancel()
-            client.close()
-            await carrier.close()
+        # All tasks have ended by now, and what they had to give back is on its way.
+    finally:
+        client.close()
+        await carrier.close()

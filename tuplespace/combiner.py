@@ -83,7 +83,8 @@ class Combiner:
             return
         try:
             self.spawn(self._carry)
-        except RuntimeError:  # the client is closing, and its nursery takes nobody in any more
+        except ClientClosed:
+            self._under_way -= 1
             self._dismiss([])
 
     async def _carry(self) -> None:

@@ -41,6 +41,7 @@ TemplateField = Field | type | _Any
 MAX_FIELDS: Final = 64
 MAX_INDEXED: Final = 3
 DEEPEST: Final = 128
+LONGEST_S: Final = 100 * 365 * 86_400
 DEAD_LETTER: Final = "dead-letter"
 """Tag of what was delivered too often: (DEAD_LETTER, the tuple, how often)."""
 
@@ -148,8 +149,8 @@ def prepare(fields: Sequence[Field], index: Index, limits: Limits, ttl_s: float 
         raise TupleError("the first field of a tuple is its tag, a str")
     if len(whole) > MAX_FIELDS:
         raise TupleError(f"a tuple has at most {MAX_FIELDS} fields, not {len(whole)}")
-    if ttl_s is not None and not 0 < ttl_s < math.inf:
-        raise TupleError(f"ttl is a positive number of seconds, not {ttl_s!r}")
+    if ttl_s is not None and not 0 < ttl_s <= LONGEST_S:
+        raise TupleError(f"ttl is a number of seconds above 0, a century at most, not {ttl_s!r}")
     signature = signature_of(whole, limits.max_depth)
     payload = encode(whole)
     if len(payload) > limits.max_bytes:

@@ -74,8 +74,8 @@ class Mail:
             self._thread.join(timeout_s)
 
     def _wake(self) -> None:
-        if self._pipe is not None:
-            with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
+            if self._pipe is not None:
                 os.write(self._pipe[1], b"!")
 
     def _run(self) -> None:
@@ -91,9 +91,10 @@ class Mail:
                 finally:
                     connection.disconnect()
         finally:
-            pipe, self._pipe = self._pipe, None
-            for end in pipe:
-                os.close(end)
+            with self._lock:
+                pipe, self._pipe = self._pipe, None
+                for end in pipe:
+                    os.close(end)
 
     def _listen(self, connection: Connection) -> None:
         """Subscribe to all that is wanted, then pass on what is heard until stopped."""
@@ -122,6 +123,8 @@ class Mail:
             try:
                 message = connection.read_response()
             except remote_errors.ResponseError as error:
+                if not unconfirmed:
+                    continue  # it answers a PING
                 denied = isinstance(error, remote_errors.NoPermissionError)
                 self._refuse(unconfirmed[0], str(error), denied=denied)
             match message:

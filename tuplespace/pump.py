@@ -12,6 +12,7 @@ does it once, unless its caller has left.
 from __future__ import annotations
 
 import enum
+import itertools
 import queue
 import threading
 from collections import deque
@@ -73,10 +74,12 @@ class Call:
     answered: Callable[[], None] | None = None
     state: State = State.QUEUED
     sent: bool = False
+    repeated: bool = False
     reply: Any = None
 
     def repeat(self) -> None:
         """Mark as a repetition: the server may have done it already."""
+        self.repeated = True
         if self.flag_at is not None:
             self.data = self.data[: self.flag_at] + b"R" + self.data[self.flag_at + 1 :]
 
@@ -145,7 +148,19 @@ class Pump:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        connection = self.dial()
+        try:
+            self._carry(self.dial())
+        except Exception as error:  # noqa: BLE001 - nobody else would tell the callers
+            calls = [*itertools.chain.from_iterable(self._under_way), *self._again]
+            while not self._queue.empty():
+                if (call := self._queue.get()) is not None:
+                    calls.append(call)
+            for call in calls:
+                call.reply = error
+            self.deliver(calls)
+            self._thread = None  # the next call begins anew
+
+    def _carry(self, connection: Connection) -> None:
         while (waiting := self._gather(connection)) is not None:
             if waiting and self._connected(connection, waiting):
                 self._send(connection, self._claim(waiting))
@@ -242,7 +257,7 @@ class Pump:
         try:
             for call in batch:
                 if call.asking:
-                    connection.read_response()
+                    _read(connection)
                 call.reply = _read(connection)
                 answered += 1
         except CONNECTION_LOST as error:
@@ -272,6 +287,7 @@ class Pump:
 
     def _keep_or_drop(self, calls: list[Call], reason: str) -> None:
         """Keep calls for the next try, or, when there will be none, answer that the server is away."""
+        calls = [c for c in calls if c.state is not State.LEFT]
         if not self._stopping.is_set() or self._retired:
             self._again = calls + self._again
             return
@@ -281,7 +297,8 @@ class Pump:
 
     def _hand_over(self, answered: list[Call]) -> None:
         """Deliver the answers, and keep back those to be asked again because the server did nothing."""
-        again = [c for c in answered if _did_nothing(c.reply)]
+        final = self._stopping.is_set() and not self._retired
+        again = [] if final else [c for c in answered if _did_nothing(c.reply)]
         self.counters.calls += len(answered) - len(again)
         if again:
             self._again += again

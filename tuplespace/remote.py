@@ -31,6 +31,7 @@ from tuplespace.backend import Delivery, Event, Fence, Grant, Statistics, Terms
 from tuplespace.carrier import Carrier, Subscription
 from tuplespace.combiner import Caller, Combiner
 from tuplespace.errors import (
+    ClientClosed,
     Fenced,
     IndexMismatch,
     LeaseLost,
@@ -146,7 +147,12 @@ class RemoteBackend:
                 caller.answer(outcome.Error(type(error)(str(error))))
         except TupleSpaceError:
             for caller in callers:
-                caller.answer(await outcome.acapture(self._out_alone, caller.request))
+                try:
+                    await self._out_alone(caller.request)
+                except TupleSpaceError as error:
+                    caller.answer(outcome.Error(error))
+                else:
+                    caller.answer(outcome.Value(None))
         else:
             for caller in callers:
                 caller.answer(outcome.Value(None))
@@ -197,10 +203,11 @@ class RemoteBackend:
 
         def hand_out(reply: Any) -> int:
             payloads = deque(reply[1:])
-            present = [c for c in callers if not c.left]
-            if reply[0] != b"again":
-                for caller in present:
-                    caller.answer(outcome.Value(payloads.popleft() if payloads else None))
+            for caller in callers:
+                if payloads and not caller.left:
+                    caller.answer(outcome.Value(payloads.popleft()))
+                elif reply[0] == b"none":
+                    caller.answer(outcome.Value(None))
             return len(payloads)
 
         while waiting := [c for c in callers if not c.left]:
@@ -263,11 +270,15 @@ class RemoteBackend:
     async def commit(
         self, grant: Grant, items: Sequence[Item], fence: Fence | None, *, patience_s: float
     ) -> None:
-        done = await self._guarded(
-            "commit_out" if items else "commit",
-            [wire.fence(fence), grant.name, *wire.tuples(items)],
-            patience_s=patience_s,
-        )
+        try:
+            done = await self._guarded(
+                "commit_out" if items else "commit",
+                [wire.fence(fence), grant.name, *wire.tuples(items)],
+                patience_s=patience_s,
+            )
+        except OutcomeUnknown:
+            self._granted.discard(grant.name)
+            raise
         self._granted.discard(grant.name)
         if not done:
             grant.lost = True
@@ -275,10 +286,10 @@ class RemoteBackend:
 
     def release(self, grant: Grant, *, counted: bool) -> None:
         self._granted.discard(grant.name)
-        if len(grant.deliveries) <= _NAMES_PER_CALL:
-            self._send_release([grant.name], counted=counted)
-        else:
-            self.spawn(lambda: self._release_in_parts(grant, counted=counted))
+        self._send_release([grant.name], counted=counted)
+        if len(grant.deliveries) > _NAMES_PER_CALL:
+            with contextlib.suppress(ClientClosed):  # the rest is due at once, whoever comes next
+                self.spawn(lambda: self._release_in_parts(grant, counted=counted))
 
     async def _release_in_parts(self, grant: Grant, *, counted: bool) -> None:
         with contextlib.suppress(TupleSpaceError):  # the lease's end does the rest
@@ -335,10 +346,12 @@ class RemoteBackend:
         )
 
     def spawn(self, task: Callable[[], Awaitable[object]]) -> None:
-        self._carrier.nursery.start_soon(task)
+        self._carrier.spawn(task)
 
     def close(self) -> None:
-        """Forget the session on the server, soon."""
+        """Forget the session on the server, soon, and tell those who still wait."""
+        for waiter in self._waiters.values():
+            waiter.settle(failure=ClientClosed("this client is closed"))
         if self._session is not None:
             self._tell("close", [self._session.name, b"%d" % self._session.used])
 
@@ -471,7 +484,7 @@ class RemoteBackend:
         self._tick_soon()
         await waiter.settled.wait()
         if waiter.failure is not None:
-            raise waiter.failure
+            raise type(waiter.failure)(str(waiter.failure))
         return waiter.delivery
 
     def _grant(self, name: bytes, deliveries: list[Delivery], terms: Terms) -> Grant:
@@ -514,16 +527,22 @@ class RemoteBackend:
         kind, name = data[:1], data[1:15]
         waiter = self._waiters.get(name)
         if waiter is not None:
-            waiter.settle(delivery=Delivery(decode(data[21:]), int.from_bytes(data[15:21], "big")))
+            try:
+                delivery = Delivery(decode(data[21:]), int.from_bytes(data[15:21], "big"))
+            except ValueError as error:
+                waiter.settle(failure=ServerError(f"a tuple cannot be read: {error}"))
+            else:
+                waiter.settle(delivery=delivery)
         elif kind == b"t" and name not in self._granted:
             self._send_release([name], counted=False)
 
     def _heard_event(self, data: bytes) -> None:
         kind: Literal["out", "in"] = "out" if data[:1] == b"o" else "in"
         for payload in msgpack.unpackb(data[1:], raw=True, use_list=False):
-            event = Event(kind, decode(payload))
-            for listener in list(self._listeners):
-                listener(event)
+            with contextlib.suppress(ValueError):  # of a newer version; a hint may be missed
+                event = Event(kind, decode(payload))
+                for listener in list(self._listeners):
+                    listener(event)
 
     def _tick_soon(self) -> None:
         if not self._ticking:

@@ -84,9 +84,14 @@ class Space:
         while True:
             grant = await self.backend.take(compiled, 1, self.terms, wait=True)
             assert grant is not None
-            with contextlib.suppress(LeaseLost):  # this process stood still; the tuple went back
+            try:
                 await self._finish(grant, [], None)
-                return grant.deliveries[0].fields
+            except LeaseLost:  # this process stood still; the tuple went back
+                continue
+            except TupleSpaceError:
+                self.backend.release(grant, counted=False)
+                raise
+            return grant.deliveries[0].fields
 
     async def inp(self, *template: TemplateField) -> Tuple | None:
         """Take the oldest matching tuple for good; None when there is none."""
@@ -211,10 +216,14 @@ class Taking:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._taken is not None
-        if error is None:
-            await self._taken.commit()
-        else:
+        if error is not None:
             self._taken.give_back()
+            return
+        try:
+            await self._taken.commit()
+        except BaseException:
+            self._taken.give_back()  # nobody else could: the block is over
+            raise
 
 
 class Taken:

@@ -186,10 +186,13 @@ def resolve(url: str, extra: Mapping[str, str | None] = MappingProxyType({})) ->
     try:
         if not kind:
             pool = ConnectionPool(**_options(url, given))
-            return _One(Link(masked(url), cast(Callable[[], Connection], pool.make_connection)))
-        hosts = _hosts(parts.netloc, _DEFAULT_PORTS[kind])
-        return (_sentinel if kind == "sentinel" else _cluster)(parts, transport, hosts, given)
-    except (ValueError, remote_errors.RedisError) as error:
+            found: Topology = _One(Link(masked(url), cast(Callable[[], Connection], pool.make_connection)))
+        else:
+            hosts = _hosts(parts.netloc, _DEFAULT_PORTS[kind])
+            found = (_sentinel if kind == "sentinel" else _cluster)(parts, transport, hosts, given)
+        found.link(b"").dial()  # which finds out whether the options make sense; it does not connect
+        return found
+    except (TypeError, ValueError, remote_errors.RedisError) as error:
         raise AddressError(f"cannot read the address {masked(url)!r}: {error}") from None
 
 

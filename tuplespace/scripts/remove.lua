@@ -16,11 +16,16 @@ if not indexed(args[3], args[5]) then return answer(args[1], {'again'}) end
 local found = find(args[3], args[4], tonumber(args[2]), '')
 if not found then return redis.error_reply('TSSHAPES ' .. SHAPES) end
 if #found == 0 then return answer(args[1], {'none'}) end
-local names, gone, all, payloads = {}, {}, {'got'}, {}
+local names, gone, all, payloads, size = {}, {}, {'got'}, {}, 0
 for i, member in ipairs(found) do names[i] = sub(member, -6) end
 local records, counts = call('HMGET', tuples, unpack(names)), call('HLEN', tries) > 0
 for i, seq in ipairs(names) do
   local record = records[i]
+  size = size + #record
+  if size > REPLY_BYTES and i > 1 then
+    for j = #names, i, -1 do names[j] = nil end
+    break
+  end
   local tag, signature, tokens, at = split(record)
   for _, one in ipairs(members(seq, tag, signature, tokens)) do insert(gone, one) end
   if byte(record, 1) == 1 then call('ZREM', due, 'T' .. seq) end

@@ -39,6 +39,7 @@ local WAITER_MS = 30000    -- a waiter that no tick confirms leaves the line aft
 local SESSION_MS = 900000  -- a session not seen for this long is forgotten
 local SEEN_MS = 10000      -- how stale a session's last-seen time may be
 local BUILD = 500          -- tuples put under a mask that was not asked by before, by one call
+local REPLY_BYTES = 262144 -- a reply that is kept, at most, unless one tuple alone is larger
 local CHUNK = 1000         -- values per variadic call; Lua's stack ends at 8,000
 
 local tuples, index, due, held, tries, takers, readers, waiting, sessions, replies, meta
@@ -499,7 +500,7 @@ local function sweep()
       if place then leave_line(name, sub(place, 1, 1), sub(place, 2)) else call('ZREM', due, entry) end
     end
   end
-  return #list == SWEEP
+  return #list == SWEEP or budget <= 0
 end
 
 -- Take up to `many` waiting tuples under a lease: returns {tries, payload, ...}, or nil when there

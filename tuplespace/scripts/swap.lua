@@ -7,7 +7,7 @@ local problem = fenced(args[2]) or mismatch(args[5], args[6]) or undeclared(args
 if problem then return problem end
 sweep()
 if not indexed(args[3], args[5]) then return answer(args[1], {'again'}) end
-while true do
+for _ = 1, SWEEP do
   local found = find(args[3], args[4], 1, '')
   if not found then return redis.error_reply('TSSHAPES ' .. SHAPES) end
   if #found == 0 then return answer(args[1], {'none'}) end
@@ -24,3 +24,4 @@ while true do
     return answer(args[1], {'got', sub(record, at)})
   end
 end
+return answer(args[1], {'again'})
