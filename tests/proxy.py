@@ -43,7 +43,11 @@ class Proxy:
 
     def lose_reply(self, operation: str, times: int = 1) -> None:
         """Let the server do the next such requests, but cut the connection instead of answering."""
-        self._loses += [library.function(operation).encode()] * times
+        self.lose_reply_to(library.function(operation).encode(), times)
+
+    def lose_reply_to(self, words: bytes, times: int = 1) -> None:
+        """The same for requests that contain these words."""
+        self._loses += [words] * times
 
     def hold_mail(self) -> None:
         """Keep back what the server publishes, until `release`."""

@@ -360,6 +360,16 @@ async def test_functions_are_loaded_again(server: servers.Node) -> None:
         nursery.cancel_scope.cancel()
 
 
+async def test_loading_is_cut_off() -> None:
+    """A client that is cut off while it brings its functions to the server goes on afterwards."""
+    with servers.redis_server("redis") as node:
+        async with between(node) as proxy, opened(proxy.url) as space:
+            proxy.lose_reply_to(b"FUNCTION")
+            await space.out("x", 1)
+            assert await space.in_("x", int) == ("x", 1)
+            assert proxy.lost == 1
+
+
 # A server that is away
 
 
@@ -767,6 +777,8 @@ async def test_removed_shard() -> None:
             await space.out("x", 0)
             await in_line(space, takers=1)
             await trio.to_thread.run_sync(move_empty_slots, cluster, here, there, name)
+            for _ in range(20):
+                nursery.start_soon(_append, [], space.in_("never", int))
             await trio.to_thread.run_sync(migrate, cluster, name, here, there)
             await space.out("x", 1)
             await trio.to_thread.run_sync(here.kill)
@@ -774,6 +786,7 @@ async def test_removed_shard() -> None:
             assert [fields[1] async for fields in space.scan("x", int)] == [0, 1, 2]
             await space.out("last", 1)
             await until(lambda: just(results))
+            nursery.cancel_scope.cancel()
 
 
 async def test_whole_cluster_away() -> None:

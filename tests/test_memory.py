@@ -127,6 +127,15 @@ async def test_failed_check_changes_nothing() -> None:
             await declared.out("t", 2, fence=Fence("boss", 7))
 
 
+async def test_many_templates() -> None:
+    """A space that is asked with thousands of different templates answers each of them."""
+    async with memory.connect() as client:
+        space = client.space("s", index={"x": (1,)})
+        await space.out_many(("x", number) for number in range(3000))
+        for number in range(3000):
+            assert await space.rdp("x", number) == ("x", number)
+
+
 async def test_line_in_virtual_time() -> None:
     """A taker in line is served at the very moment of the write."""
     async with memory.connect() as client, trio.open_nursery() as nursery:

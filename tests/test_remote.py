@@ -31,6 +31,8 @@ from tuplespace import (
     Unavailable,
     library,
 )
+from tuplespace.pump import Call
+from tuplespace.remote import RemoteBackend
 from tuplespace.testing.stage import gives, in_line, just, listed, until
 
 
@@ -226,6 +228,42 @@ async def _busy(space: Space) -> bool:
     return (await space.statistics()).calls > 100
 
 
+async def test_late_duplicates(server_url: str) -> None:
+    """Requests that arrive a second time, much later and in any order, change nothing."""
+    chance = random.Random(5)
+    async with opened(server_url) as space:
+        assert isinstance(space.backend, RemoteBackend)
+        carrier = space.backend._carrier
+        seen: list[Call] = []
+        ask = carrier.ask
+
+        async def record(call: Call, **options: Any) -> Any:
+            if call.flag_at is not None:
+                seen.append(call)
+            return await ask(call, **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(carrier, "ask", record)
+            await space.out_many(("x", number) for number in range(10))
+            for number in range(5):
+                await space.inp("x", int)
+                await space.out("y", number)
+                async with space.take("x", int) as taken:
+                    await taken.commit(out=[("z", number)])
+                await space.swap(("y", int), ("y", number))
+        expected = {tag: await listed(space.scan(tag, int)) for tag in "xyz"}
+        assert len(seen) > 20
+        for repeated in (True, False):
+            chance.shuffle(seen)
+            for call in seen:
+                again = Call(call.data, call.flag_at, key=call.key)
+                if repeated:
+                    again.repeat()
+                await ask(again)
+            assert {tag: await listed(space.scan(tag, int)) for tag in "xyz"} == expected
+            assert (await space.statistics()).leased == 0
+
+
 async def test_too_many_kinds(server_url: str) -> None:
     """ANY over more kinds of tuple than one call may look at is refused; with types they are found."""
     async with opened(server_url) as space:
@@ -396,6 +434,14 @@ async def test_credentials_apart(redis_node: servers.Node) -> None:
     bare = f"redis://127.0.0.1:{redis_node.port}"
     async with tuplespace.connect(bare, username="default", password=servers.PASSWORD) as client:
         await client.space("s").count("x")
+
+
+async def test_impossible_host() -> None:
+    """A server whose name cannot even be looked up is Unavailable, every time, and the error says why."""
+    async with tuplespace.connect(f"redis://{'long' * 20}.example", timeout=0.5) as client:
+        for _ in range(2):
+            with pytest.raises(Unavailable, match=r"has not answered for 0.5 s: .+"):
+                await client.space("s").out("x")
 
 
 async def fake(stream: trio.SocketStream, answer: bytes) -> None:

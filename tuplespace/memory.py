@@ -42,7 +42,8 @@ class MemoryBackend:
         self._bag = server.bags[space]
         self._names = server.names
         self._nursery = nursery
-        self._calls = 0
+        self._closed = False
+        self._arrivals: set[trio.Event] = set()
 
     async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
         await self._step()
@@ -124,14 +125,16 @@ class MemoryBackend:
         self._nursery.start_soon(task)
 
     def close(self) -> None:
-        """Nothing is kept for a client."""
+        """Send those away who still wait; nothing else is kept for a client."""
+        self._closed = True
+        for arrived in self._arrivals:
+            arrived.set()
 
     async def _step(self) -> None:
         """Be cancelled, or let others run, before the step, not after it: nothing is taken and then lost."""
-        if self._nursery.cancel_scope.cancel_called:
+        if self._closed:
             raise ClientClosed("this client is closed")
         await trio.lowlevel.checkpoint()
-        self._calls += 1
 
     def _name(self) -> bytes:
         return next(self._names).to_bytes(14, "big")
@@ -147,16 +150,21 @@ class MemoryBackend:
             return True
 
         self._bag.waiters.append(Waiter(name, template, terms, hand))
+        self._arrivals.add(arrived)
         try:
             while not result:
                 due = self._bag.next_due()
                 pause = _TICK_S if due is None else min(_TICK_S, max(0.0, due - trio.current_time()))
                 with trio.move_on_after(pause):
                     await arrived.wait()
+                if self._closed and not result:
+                    raise ClientClosed("this client is closed")
                 self._bag.sweep(trio.current_time())
-        except trio.Cancelled:
+        except (trio.Cancelled, ClientClosed):
             self._bag.release(name, trio.current_time(), counted=False)
             raise
+        finally:
+            self._arrivals.discard(arrived)
         return result[0]
 
 
@@ -165,4 +173,8 @@ async def connect(server: Server | None = None) -> AsyncIterator[Spaces]:
     """A client of an in-memory server; of one of its own when none is given."""
     shared = Server() if server is None else server
     async with background() as nursery:
-        yield Spaces(lambda name: MemoryBackend(shared, name, nursery))
+        client = Spaces(lambda name: MemoryBackend(shared, name, nursery))
+        try:
+            yield client
+        finally:
+            client.close()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import trio
 
-from tuplespace.errors import ClientClosed, LeaseLost
+from tuplespace.errors import ClientClosed, LeaseLost, Unavailable
 from tuplespace.fields import ANY, DEAD_LETTER, Tuple
 from tuplespace.testing.stage import (
     LONG_S,
     SLACK_S,
     Check,
     Stage,
+    Unrenewed,
     empty,
     gives,
     hold,
@@ -85,6 +86,50 @@ async def giving_back_after_the_lease_is_harmless(stage: Stage) -> None:
         assert await holder.inp("x", int) is None
         assert taken.deliveries == [2]
     await empty(second)
+
+
+class _Late(Unrenewed):
+    """A backend that stands still before its first commit for as long as a short lease lasts."""
+
+    late = False
+
+    async def commit(self, *arguments: Any, **options: Any) -> None:
+        if not self.late:
+            self.late = True
+            await trio.sleep(0.4)
+        await self._backend.commit(*arguments, **options)
+
+
+async def in_takes_again_what_it_could_not_commit(stage: Stage) -> None:
+    """in_ that stood still until its own lease ended takes the oldest tuple once more; none is lost."""
+    slow = stage.disturbed(_Late, lease=0.2)
+    _, second = stage.pair()
+    await second.out_many([("x", 1), ("x", 2)])
+    assert await slow.in_("x", int) == ("x", 1)
+    assert await slow.in_("x", int) == ("x", 2)
+    await empty(second)
+
+
+class _Unanswered(Unrenewed):
+    """A backend whose commits never reach the server."""
+
+    async def commit(self, *_: object, **__: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise Unavailable("the commit was not sent")
+
+
+async def a_commit_that_fails_gives_back(stage: Stage) -> None:
+    """When the commit at the end of in_, or of a block, cannot be sent, the tuple is found again at once."""
+    cut_off = stage.disturbed(_Unanswered)
+    _, second = stage.pair()
+    await second.out("x", 1)
+    with raises(Unavailable):
+        await cut_off.in_("x", int)
+    assert await second.rd("x", int) == ("x", 1)
+    with raises(Unavailable):
+        async with cut_off.take("x", int) as taken:
+            assert taken.tuple == ("x", 1)
+    assert await second.in_("x", int) == ("x", 1)
 
 
 async def a_living_holder_keeps_its_lease(stage: Stage) -> None:
@@ -276,6 +321,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_lease_that_ends_serves_who_waits,
     a_commit_after_the_lease_is_refused,
     giving_back_after_the_lease_is_harmless,
+    in_takes_again_what_it_could_not_commit,
+    a_commit_that_fails_gives_back,
     a_living_holder_keeps_its_lease,
     a_holder_hears_that_its_lease_is_lost,
     deliveries_are_counted,

@@ -47,8 +47,17 @@ class Stage:
 
     def unrenewed(self, index: Mapping[str, Sequence[int]] | None = None, **terms: Any) -> Space:
         """The space of a client that does everything but renew what it holds, as if it were paused."""
-        paused = Spaces(lambda name: cast(Backend, Unrenewed(self.first.space(name).backend)))
-        return paused.space(self.name, index=index, **terms)
+        return self.disturbed(Unrenewed, index, **terms)
+
+    def disturbed(
+        self,
+        disturbance: Callable[[Backend], Unrenewed],
+        index: Mapping[str, Sequence[int]] | None = None,
+        **terms: Any,
+    ) -> Space:
+        """The space of a client that does something of its own between the space and its backend."""
+        spaces = Spaces(lambda name: cast(Backend, disturbance(self.first.space(name).backend)))
+        return spaces.space(self.name, index=index, **terms)
 
 
 class Check(Protocol):
