@@ -14,6 +14,7 @@ import click
 
 from gcs import __version__, config, log
 from gcs.errors import ExitCode, GcsError
+from gcs.simulate.commands import Experiments
 
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code.value:<4} {code.meaning}" for code in ExitCode)
 
@@ -151,6 +152,11 @@ def demo(ctx: click.Context, invocation: Invocation, *, tuples: int, workers: in
     from gcs import demo as demonstration
 
     ctx.exit(demonstration.run(tuples=tuples, workers=workers))
+
+
+@main.group(cls=Experiments)
+def simulate() -> None:
+    """Repeat the papers' experiments, and compare."""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """What can go wrong in GCS, and the exit code that says so.
 
     GcsError
-    └── ConfigError     a setting is unknown, of the wrong type or out of range
+    ├── ConfigError     a setting is unknown, of the wrong type or out of range
+    ├── UsageError      a command was called with something it cannot work with
+    └── DemoFailed      the demonstration's account does not balance (in gcs.demo)
 
 Expected outcomes (a limit that was reached, no seed that could be fetched) are values, which a command
 turns into an `ExitCode`; an exception here means that the command could not do what it was asked.
@@ -44,3 +46,9 @@ class ConfigError(GcsError):
     """A setting is unknown, of the wrong type or out of range; names its source and what is allowed."""
 
     exit_code = ExitCode.CONFIG
+
+
+class UsageError(GcsError):
+    """A command was called with something it cannot work with."""
+
+    exit_code = ExitCode.USAGE

@@ -1,0 +1,122 @@
+"""Frequent values and uniform samples."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcs.core.sampling import Frequent, Sample, lowest_ranks
+
+STREAM = st.lists(st.sampled_from("aaaabbbccdefghijklmnopqrstuvwxyz"), max_size=300)
+
+
+@given(st.lists(STREAM, min_size=1, max_size=4), st.integers(1, 8))
+def test_frequent_values_are_never_missed(streams: list[list[str]], capacity: int) -> None:
+    """A value above its guaranteed frequency is in the table, merged or not, and never counted too high."""
+    merged = Frequent(capacity)
+    for stream in streams:
+        table = Frequent(capacity)
+        for start in range(0, len(stream), 7):
+            table.add_many(Counter(stream[start : start + 7]))
+            assert len(table.counts) <= 2 * capacity
+        merged.merge(table)
+    true = Counter(value for stream in streams for value in stream)
+    assert merged.total == true.total()
+    assert len(merged.counts) <= capacity
+    assert merged.error <= merged.total / (capacity + 1)
+    for value, count in true.items():
+        counted = merged.counts.get(value, 0)
+        assert count - merged.error <= counted <= count
+        if count > merged.total / (capacity + 1):
+            assert value in merged.counts
+
+
+def test_a_value_can_be_taken_out() -> None:
+    """A value taken out leaves with all its visits."""
+    table = Frequent(4)
+    table.add_many({"a": 5, "b": 2})
+    assert table.pop("a") == 5
+    assert table.pop("never") == 0
+    assert (table.counts, table.total) == ({"b": 2}, 2)
+
+
+def chi_square(counts: Counter[str], values: int) -> float:
+    """How far counts are from equal ones."""
+    expected = counts.total() / values
+    return sum((counts[str(v)] - expected) ** 2 / expected for v in range(values))
+
+
+def whole(random: Random) -> Sample:
+    """A sample of 0…99, seen as one stream."""
+    sample = Sample(10)
+    sample.add_many([str(v) for v in range(100)], random)
+    return sample
+
+
+def merged(random: Random) -> Sample:
+    """The same, seen as three streams of very different lengths."""
+    sample = Sample(10)
+    for low, high in ((0, 5), (5, 80), (80, 100)):
+        part = Sample(10)
+        part.add_many([str(v) for v in range(low, high)], random)
+        sample.merge(part)
+    return sample
+
+
+@pytest.mark.parametrize("make", [whole, merged])
+def test_samples_are_uniform(make: object) -> None:
+    """Every value of a stream is equally likely to be in the sample, also after merging."""
+    random, counts = Random(7), Counter[str]()
+    for _ in range(4000):
+        sample = make(random)  # type: ignore[operator]
+        assert len(sample) == 10
+        assert sample.total == 100
+        counts.update(sample)
+    # Chi-square with 99 degrees of freedom: beyond 149 once in a thousand. Sampling without replacement
+    # makes it smaller still.
+    assert chi_square(counts, 100) < 149
+
+
+def test_repeated_values_are_weighted() -> None:
+    """A value that came a thousand times among two thousand others fills a third of the sample."""
+    random, share = Random(3), 0
+    for _ in range(300):
+        sample = Sample(20)
+        sample.add_many([f"x{i}" for i in range(2000)], random)
+        sample.add_repeated("y", 1000, random)
+        share += sum(v == "y" for v in sample)
+        assert sample.total == 3000
+    assert share / (300 * 20) == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_lowest_ranks_are_order_statistics() -> None:
+    """The lowest of n ranks has mean 1 / (n + 1), the second 2 / (n + 1)."""
+    random = Random(5)
+    drawn = [list(lowest_ranks(2, 9, random)) for _ in range(20000)]
+    assert math.fsum(d[0] for d in drawn) / 20000 == pytest.approx(0.1, abs=0.003)
+    assert math.fsum(d[1] for d in drawn) / 20000 == pytest.approx(0.2, abs=0.003)
+    assert len(list(lowest_ranks(5, 2, random))) == 2
+
+
+def test_samples_without_some_values() -> None:
+    """What got a place of its own leaves the sample, and the stream that it stands for."""
+    sample = Sample(10)
+    sample.add_many(["a"] * 3 + ["b"] * 5, Random(1))
+    left = sample.without({"a"}, 3)
+    assert sorted(left) == ["b"] * 5
+    assert left.total == 5
+
+
+def test_known_samples_and_storage() -> None:
+    """Values known to be a sample stand for their stream, and a sample survives being stored."""
+    sample = Sample.standing_for(["a", "b", "c"], 3000, 2, Random(1))
+    assert len(sample) == 2
+    assert sample.total == 3000
+    assert max(rank for rank, _ in sample.ranked()) < 0.05
+    again = Sample.restore(2, sample.total, sample.ranked())
+    assert sorted(again.ranked()) == sorted(sample.ranked())

@@ -1,0 +1,183 @@
+"""Canonical URLs and keys."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from gcs.core import urls
+from gcs.core.urls import AFTER, Cleaning, Rejected, canonical, key, steps, surt, tokens, url
+
+LABEL = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=8).map(lambda s: f"a{s}b")
+HOST = st.one_of(
+    st.lists(LABEL, min_size=1, max_size=4).map(".".join),
+    st.tuples(*[st.integers(0, 255)] * 4).map(lambda t: ".".join(map(str, t))),
+    st.sampled_from(["[::1]", "[2001:db8::7]", "xn--mnchen-3ya.de", "a.com.", "bücher.example"]),
+)
+SEGMENT = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x17F), max_size=6).map(
+    lambda s: s.replace("/", "").replace("?", "").replace("#", "").replace("\\", "")
+)
+URLS = st.builds(
+    lambda scheme, host, port, path, query: (
+        f"{scheme}://{host}{port}/{'/'.join(path)}{'' if query is None else '?' + query}"
+    ),
+    st.sampled_from(["http", "https"]),
+    HOST,
+    st.sampled_from(["", ":80", ":443", ":8080", ":1"]),
+    st.lists(SEGMENT, max_size=5),
+    st.none()
+    | st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=10).map(
+        lambda s: s.replace("#", "")
+    ),
+)
+
+
+def accepted(text: str) -> str:
+    """The canonical form, for URLs that have one."""
+    try:
+        return canonical(text)
+    except Rejected:
+        assume(False)
+        raise
+
+
+@given(URLS)
+@example("http://a/?")
+@example("http://a.com./")
+@example("http://h//a//?x=/?/")
+def test_a_key_gives_its_url_back(text: str) -> None:
+    """The key of a canonical URL leads back to it, so keys are injective."""
+    one = accepted(text)
+    assert url(key(one)) == one
+
+
+@given(URLS)
+def test_canonical_form_is_final(text: str) -> None:
+    """The canonical form of a canonical URL is itself."""
+    assert canonical(accepted(text)) == accepted(text)
+
+
+@given(URLS)
+def test_no_control_characters(text: str) -> None:
+    """A canonical URL has no character that could be taken for a separator."""
+    assert min(accepted(text)) > " "
+
+
+@given(st.lists(URLS, min_size=2, max_size=30))
+def test_subtrees_are_contiguous(texts: list[str]) -> None:
+    """For every node, the keys at or below it are neighbours in the order of keys."""
+    keys = sorted({key(accepted(t)) for t in texts})
+    for prefix in {"".join(steps(k)[:n]) for k in keys for n in range(len(steps(k)) + 1)}:
+        low, high = urls.subtree(prefix)
+        length = len(steps(prefix))
+        for k in keys:
+            assert (low <= k < high) == (steps(k)[:length] == steps(prefix))
+
+
+@given(st.lists(URLS, min_size=3, max_size=30), st.data())
+def test_intervals_of_siblings_are_contiguous(texts: list[str], data: st.DataObject) -> None:
+    """For every node, the keys whose next step lies between two steps are one range of keys."""
+    keys = sorted({key(accepted(t)) for t in texts})
+    split = steps(data.draw(st.sampled_from(keys)))
+    depth = data.draw(st.integers(0, len(split) - 1))
+    prefix = "".join(split[:depth])
+    below = [k for k in keys if steps(k)[:depth] == split[:depth] and len(steps(k)) > depth]
+    low, high = sorted((data.draw(st.sampled_from(below)), data.draw(st.sampled_from(below))))
+    first, last = steps(low)[depth], steps(high)[depth]
+    inside = [k for k in keys if prefix + first <= k < prefix + last]
+    assert inside == [k for k in below if first <= steps(k)[depth] < last]
+
+
+@given(URLS, URLS)
+def test_key_order_is_the_order_of_steps(one: str, two: str) -> None:
+    """Keys compare as their lists of steps do."""
+    a, b = key(accepted(one)), key(accepted(two))
+    assert (a < b) == (steps(a) < steps(b))
+
+
+def test_a_longer_token_does_not_fall_between() -> None:
+    """`docs-old/a` does not sort between `docs` and `docs/a`, as it would with printable separators."""
+    ordered = [key(f"http://h/{p}") for p in ("docs", "docs/a", "docs-old/a")]
+    assert ordered == sorted(ordered)
+    assert ordered[2] > key("http://h/docs") + AFTER
+
+
+def test_the_papers_example() -> None:
+    """The example of 003, section 4.4, gives its tokens, with the scheme between host and path."""
+    found = tokens("http://gcs.almaden.ibm.com/docs/Slides/Tspaces/index.htm")
+    assert found == ("com", "ibm", "almaden", "gcs", "http", "docs", "Slides", "Tspaces", "index.htm")
+    assert tuple(t for t in found if t != "http") == (
+        "com", "ibm", "almaden", "gcs", "docs", "Slides", "Tspaces", "index.htm",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("HTTP://Ex.ORG:80/a/../b#frag", "http://ex.org/b"),
+        ("https://ex.org:443", "https://ex.org/"),
+        (" http://ex.org/a b\n", "http://ex.org/a%20b"),
+        ("http://bücher.example/ü?ö", "http://xn--bcher-kva.example/%C3%BC?%C3%B6"),
+        ("http://127.1/", "http://127.0.0.1/"),
+        ("http:\\\\ex.org\\a", "http://ex.org/a"),
+    ],
+)
+def test_canonical_forms(text: str, expected: str) -> None:
+    """URLs take the form that the WHATWG standard gives them."""
+    assert canonical(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ftp://ex.org/", "scheme 'ftp'"),
+        ("mailto:a@b", "scheme 'mailto'"),
+        ("/relative", "not a valid"),
+        ("http://", "not a valid"),
+        ("http://user@ex.org/", "user name"),
+        ("http://u:p@ex.org/", "user name"),
+        ("http://ex.org/\x01b", "control"),
+        ("http://ex.org/" + "a" * 2000, "2014 characters"),
+    ],
+)
+def test_rejections_have_reasons(text: str, reason: str) -> None:
+    """What cannot be crawled is rejected with the reason."""
+    with pytest.raises(Rejected, match=reason):
+        canonical(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaning", "expected"),
+    [
+        ("http://h/a;jsessionid=1F?b=2", Cleaning(session_ids=True), "http://h/a?b=2"),
+        ("http://h/?PHPSESSID=x", Cleaning(session_ids=True), "http://h/"),
+        ("http://h/?utm_source=x&a=1&fbclid=2", urls.TRACKING, "http://h/?a=1"),
+        ("http://h/?b=2&a=1", Cleaning(sort_query=True), "http://h/?a=1&b=2"),
+        ("http://h/?q=1&a=2", Cleaning(parameters=frozenset({"q"})), "http://h/?a=2"),
+        ("http://h/?b&a", Cleaning(), "http://h/?b&a"),
+        ("http://h/?", urls.TRACKING, "http://h/?"),
+    ],
+)
+def test_cleaning(text: str, cleaning: Cleaning, expected: str) -> None:
+    """What does not change the page is taken out when that is asked for, and only then."""
+    assert canonical(text, cleaning) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://gcs.almaden.ibm.com/docs/index.htm", "com,ibm,almaden,gcs)/docs/index.htm"),
+        ("https://ex.org:8443/?x", "org,ex:https:8443)/?x"),
+        ("http://127.0.0.1/", "127,0,0,1)/"),
+    ],
+)
+def test_surt(text: str, expected: str) -> None:
+    """People see keys as SURTs."""
+    assert surt(canonical(text)) == expected
+
+
+def test_readable_prefixes() -> None:
+    """Prefixes of keys can be shown too."""
+    assert urls.readable("") == "(everything)"
+    assert urls.readable(key("http://a.b/c?d")) == "b,a)http/c?d"
