@@ -108,7 +108,7 @@ def unknown_word(words: list[str]) -> str | None:
             if not option.is_flag and "=" not in word:
                 next(rest, None)
         elif isinstance(command, click.Group):
-            found = command.commands.get(word)
+            found = command.get_command(click.Context(command), word)
             if found is None:
                 return f"command {word}"
             command = found

@@ -73,8 +73,8 @@ class Experiment(click.Command):
         super().__init__(name, help=EXPERIMENTS[name], short_help=EXPERIMENTS[name])
         self._name = name
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Find out which options there are, then parse them."""
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its options, known once the experiment is."""
         experiment: Callable[..., Report] = importlib.import_module(f"gcs.simulate.{self._name}").run
         parameters = inspect.signature(experiment).parameters.values()
         self.params = [_option(p) for p in parameters if type(p.default) in (int, float)]
@@ -90,7 +90,7 @@ class Experiment(click.Command):
             ),
         ]
         self.callback = partial(_show, self._name, experiment)
-        return super().make_context(*args, **kwargs)
+        return super().get_params(ctx)
 
 
 def _show(
