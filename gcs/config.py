@@ -31,7 +31,8 @@ _NAME = Text(
     "a name of at most 64 letters, digits, dots, dashes and underscores that begins with a letter or digit",
 )
 _URL = Address(
-    r"|[a-z][a-z0-9+]*://\S+", 'an address such as "redis://host:6379/0", or empty for a private server'
+    r"|(rediss?(\+(sentinel|cluster))?|unix)://\S+",
+    'an address such as "redis://host:6379/0", or empty for a private server',
 )
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
 _PASSWORD = Secret(r".*", "a string")
