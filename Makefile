@@ -9,6 +9,7 @@ apt_install = command -v apt-get >/dev/null && $(SUDO) true 2>/dev/null && \
     { $(APT) update && $(APT) install -y --no-install-recommends $(1); } >/dev/null
 PYTEST_ARGS ?=
 SOAK_ARGS ?=
+BENCH ?= core tuplespace
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -46,8 +47,8 @@ format: $(VENV)/.installed  ## Format the code and sort its imports
 demo: $(VENV)/.installed  ## Show the tuple space at work (DEMO_ARGS="--tuples 10000")
 	@$(BIN)/gcs demo $(DEMO_ARGS)
 
-bench: $(VENV)/.redis  ## Measure the tuple space (BENCH_ARGS)
-	@$(BIN)/python -m benchmarks.tuplespace $(BENCH_ARGS)
+bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace", BENCH_ARGS)
+	@for bench in $(BENCH); do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
 
 soak: $(VENV)/.redis  ## Kill workers and servers for a long time (SOAK_ARGS)
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)

@@ -59,3 +59,23 @@ def test_the_quick_benchmark_reports_every_row() -> None:
         assert {row["name"] for row in server["rows"]} == ROWS
         assert len(server["rows"]) == len(ROWS)
         assert all(row["ours"] >= 0 for row in server["rows"])
+
+
+def test_the_algorithms_benchmark() -> None:
+    """Every row of the pure parts is there, with its goal."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks.core", "--quick", "--json"],
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = json.loads(ran.stdout)
+    assert [row["what"].partition(",")[0].split()[0] for row in rows] == [
+        "locate",
+        "visit_many",
+        "key",
+        "canonical",
+        "creation",
+    ]
+    assert all(row["ratio"] is None or row["ratio"] > 0 for row in rows)

@@ -381,6 +381,7 @@ class TestRefused:
             ([1], [[-1]], Terms(), "rates are finite"),
             ([1], [[np.inf]], Terms(), "rates are finite"),
             ([1, 1], [[1, 0], [1, np.nan]], Terms(), "no gatherer may own superpage 1"),
+            ([1, 1e300], [[1, 1e-300]], Terms(), "no gatherer may own superpage 1"),
             ([1, 1], [[1, 1]], Terms(allowed=[[True, False]]), "no gatherer may own superpage 1"),
             ([1, 1], [[1, 1]], Terms(allowed=[True, False]), "shape of the rates"),
             ([1, 1], [[1, 1]], Terms(sizes=[1]), "sizes are one number"),

@@ -22,7 +22,7 @@ def test_frequent_values_are_never_missed(streams: list[list[str]], capacity: in
     for stream in streams:
         table = Frequent(capacity)
         for start in range(0, len(stream), 7):
-            table.add_many(Counter(stream[start : start + 7]))
+            table.add_many(stream[start : start + 7])
             assert len(table.counts) <= 2 * capacity
         merged.merge(table)
     true = Counter(value for stream in streams for value in stream)
@@ -39,7 +39,8 @@ def test_frequent_values_are_never_missed(streams: list[list[str]], capacity: in
 def test_a_value_can_be_taken_out() -> None:
     """A value taken out leaves with all its visits."""
     table = Frequent(4)
-    table.add_many({"a": 5, "b": 2})
+    table.add_repeated("a", 5)
+    table.add_many(["b", "b"])
     assert table.pop("a") == 5
     assert table.pop("never") == 0
     assert (table.counts, table.total) == ({"b": 2}, 2)
@@ -68,7 +69,23 @@ def merged(random: Random) -> Sample:
     return sample
 
 
-@pytest.mark.parametrize("make", [whole, merged])
+def trickling(random: Random) -> Sample:
+    """The same, a few at a time, merged and stored in between."""
+    sample = Sample(10)
+    for low in range(0, 60, 3):
+        sample.add_many([str(v) for v in range(low, low + 3)], random)
+    part = Sample(10)
+    part.add_many([str(v) for v in range(60, 80)], random)
+    sample.merge(part)
+    for v in range(80, 90):
+        sample.add_repeated(str(v), 1, random)
+    sample = Sample.restore(sample.capacity, sample.total, sample.ranked())
+    for v in range(90, 100):
+        sample.add_many([str(v)], random)
+    return sample
+
+
+@pytest.mark.parametrize("make", [whole, merged, trickling])
 def test_samples_are_uniform(make: object) -> None:
     """Every value of a stream is equally likely to be in the sample, also after merging."""
     random, counts = Random(7), Counter[str]()

@@ -69,6 +69,19 @@ def test_impossible_plots(tmp_path: Path) -> None:
         report().plot(tmp_path / "missing" / "f.png")
 
 
+def test_lists_on_the_command_line() -> None:
+    """Several values are given with commas between them, and each is checked."""
+    small = ["simulate", "hotpages", "--pages", "200", "--repeats", "1", "--gatherers", "2"]
+    shown = CliRunner().invoke(main, [*small, "--tables", "0,0.5,1", "--json"])
+    assert shown.exit_code == 0
+    assert len(json.loads(shown.output)["tables"][0]["rows"]) == 3
+    wrong = CliRunner().invoke(main, [*small, "--tables", "0,many"])
+    assert wrong.exit_code == 2
+    assert "'many' is not a valid float" in wrong.output
+    alone = CliRunner().invoke(main, ["simulate", "distribution", "--countries", "th,th"])
+    assert alone.exit_code == 2
+
+
 def test_every_experiment_is_listed() -> None:
     """`gcs simulate` lists every experiment, and each explains its options."""
     listed = CliRunner().invoke(main, ["simulate", "--help"])

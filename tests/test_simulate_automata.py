@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gcs.core.automata import Exchange
-from gcs.simulate import oma, twoma
+from gcs.simulate import oma, sites, twoma
 from gcs.simulate.report import Report
 
 
@@ -161,19 +161,19 @@ class TestWorld:
 
     def test_durations(self) -> None:
         """A site takes its size in its perfect arm and longer elsewhere."""
-        world = twoma.World(np.array([0, 1]), np.array([1.0, 2.0]), 3.0, 0.0, np.random.default_rng(0))
+        world = sites.World(np.array([0, 1]), np.array([1.0, 2.0]), 3.0, 0.0, np.random.default_rng(0))
         assert world.durations(np.array([0, 0])).tolist() == [1, 6]
 
     def test_noise(self) -> None:
         """Noise is around the mean, and no duration is negative."""
-        world = twoma.equal_sites(20_000, 2, 1.0, 0.5, np.random.default_rng(0))
+        world = sites.equal_sites(20_000, 2, 1.0, 0.5, np.random.default_rng(0))
         durations = world.durations(world.best)
         assert durations.mean() == pytest.approx(1, abs=0.02)
         assert durations.min() > 0
 
     def test_change(self) -> None:
         """After a change every site has another perfect arm."""
-        world = twoma.equal_sites(500, 3, 3.0, 0.0, np.random.default_rng(0))
+        world = sites.equal_sites(500, 3, 3.0, 0.0, np.random.default_rng(0))
         before = world.best
         world.change(3)
         assert (world.best != before).all()

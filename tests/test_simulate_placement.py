@@ -85,8 +85,16 @@ class TestPlacement:
 @pytest.fixture(scope="module")
 def distributed() -> Report:
     """002's comparison on a small web."""
-    size = distribution.Size(domains=150, hours=0.15, connections=2, replan_s=90.0)
-    return distribution.run(seed=1, progress=ignore, more_countries=("th", "jp", "kr"), repeats=1, size=size)
+    return distribution.run(
+        seed=1,
+        progress=ignore,
+        more_countries=("th", "jp", "kr"),
+        repeats=1,
+        domains=150,
+        hours=0.15,
+        connections=2,
+        replan=90.0,
+    )
 
 
 class TestDistribution:

@@ -7,9 +7,14 @@ and were merged. That is what lets every gatherer count alone and the leader add
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Final
+
+_TINY: Final = -1e-300
+"""In place of a negated rank of 0, of which there is no logarithm of the complement."""
 
 
 @dataclass(slots=True)
@@ -26,14 +31,20 @@ class Frequent:
     total: int = 0
     error: int = 0
 
-    def add_many(self, counts: Mapping[str, int]) -> None:
-        """Count visits, given as how often each value came."""
-        table = self.counts
-        for value, count in counts.items():
+    def add_many(self, values: Sequence[str]) -> None:
+        """Count visits."""
+        self.total += len(values)
+        table, get = self.counts, self.counts.get
+        for value in values:
+            table[value] = get(value, 0) + 1
+        self._shrink_at_times()
+
+    def add_repeated(self, value: str, count: int) -> None:
+        """Count many visits of one value."""
+        if count > 0:
             self.total += count
-            table[value] = table.get(value, 0) + count
-        if len(table) > 2 * self.capacity:  # not at once: one shrinking costs as much as many visits
-            self.shrink()
+            self.counts[value] = self.counts.get(value, 0) + count
+        self._shrink_at_times()
 
     def merge(self, other: Frequent) -> None:
         """Take in what another table has counted."""
@@ -48,6 +59,11 @@ class Frequent:
         count = self.counts.pop(value, 0)
         self.total -= count
         return count
+
+    def _shrink_at_times(self) -> None:
+        """Let the table grow to twice its size first: one shrinking costs as much as many visits."""
+        if len(self.counts) > 2 * self.capacity:
+            self.shrink()
 
     def shrink(self) -> None:
         """Bring the table down to its size: subtract from all the largest count that has no place.
@@ -71,30 +87,49 @@ class Sample:
 
     capacity: int
     total: int = 0
+    # With ranks negated: the largest rank comes first. A heap once it is full; most samples never are.
     _heap: list[tuple[float, str]] = field(default_factory=list)
+    # The number of the next value that stays, once that is drawn; all before it come and go.
+    _next: int = 0
 
-    def add_many(self, values: Iterable[str], random: Random) -> None:
-        """Let values come, in any order."""
-        heap, capacity, draw = self._heap, self.capacity, random.random
-        for value in values:
-            self.total += 1
-            rank = -draw()
-            if len(heap) < capacity:
-                heapq.heappush(heap, (rank, value))
-            elif rank > heap[0][0]:
-                heapq.heapreplace(heap, (rank, value))
+    def add_many(self, values: Sequence[str], random: Random) -> None:
+        """Let values come, in any order.
+
+        Of a long stream most come and go. How many do before the next one that stays is drawn at once, from
+        the geometric distribution, instead of a rank for each.
+        """
+        before = self.total
+        self.total += len(values)
+        if self.total < self._next:
+            return
+        room = self.capacity - len(self._heap)
+        if room > 0:
+            self._heap += [(-random.random(), value) for value in values[:room]]
+            if len(values) < room:
+                return
+            heapq.heapify(self._heap)
+        heap, draw, log, log1p = self._heap, random.random, math.log, math.log1p
+        coming = self._next
+        if coming <= before + room:
+            coming = before + room + 1 + int(log(1 - draw()) / log1p(heap[0][0] or _TINY))
+        while coming <= self.total:
+            heapq.heapreplace(heap, (heap[0][0] * draw(), values[coming - before - 1]))
+            coming += 1 + int(log(1 - draw()) / log1p(heap[0][0] or _TINY))
+        self._next = coming
 
     def add_repeated(self, value: str, count: int, random: Random) -> None:
         """Let one value come many times."""
-        heap = self._heap
         self.total += count
         for rank in lowest_ranks(self.capacity, count, random):
-            if len(heap) < self.capacity:
-                heapq.heappush(heap, (-rank, value))
-            elif -rank > heap[0][0]:
-                heapq.heapreplace(heap, (-rank, value))
+            if len(self._heap) < self.capacity:
+                self._heap.append((-rank, value))
+                if len(self._heap) == self.capacity:
+                    heapq.heapify(self._heap)
+            elif -rank > self._heap[0][0]:
+                heapq.heapreplace(self._heap, (-rank, value))
             else:
                 break
+        self._next = 0
 
     def without(self, values: Collection[str], visits: int) -> Sample:
         """The sample of the stream without these values, which came that often."""
@@ -116,6 +151,7 @@ class Sample:
         self.total += other.total
         self._heap = heapq.nlargest(self.capacity, [*self._heap, *other._heap])
         heapq.heapify(self._heap)
+        self._next = 0
 
     def __iter__(self) -> Iterator[str]:
         return (value for _, value in self._heap)

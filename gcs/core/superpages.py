@@ -175,9 +175,9 @@ class _Builder:
         """A node's statistics without the tokens that got nodes and with those that lost theirs."""
         hot = Frequent(node.hot.capacity, dict(node.hot.counts), node.hot.total, node.hot.error)
         gone = sum(hot.pop(step) for step in risen)
-        hot.add_many({step: int(count) for step, count in contracted.items() if count >= 1})
         sample = node.sample.without(risen.keys(), gone)
         for step, count in contracted.items():
+            hot.add_repeated(step, int(count))
             sample.add_repeated(step, int(count), self.random)
         return hot, sample
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 import bisect
 import re
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -152,17 +153,16 @@ class Expansion:
 
     def visit_many(self, keys: Sequence[str], random: Random) -> None:
         """Count URLs, each once, at its owner, when it is new."""
-        starts, segments, find, match = self._starts, self._segments, bisect.bisect_right, _STEP.match
-        numbers = [segments[find(starts, k) - 1] for k in keys]
-        tokens: defaultdict[int, list[str]] = defaultdict(list)
-        for number, k in zip(numbers, keys, strict=True):
-            tokens[number].append(k)
-        for number, group in tokens.items():
+        match, groups = _STEP.match, defaultdict[int, list[str]](list)
+        for k, segment in zip(keys, map(partial(bisect.bisect_right, self._starts), keys), strict=True):
+            groups[segment].append(k)
+        for segment, group in groups.items():
+            number = self._segments[segment - 1]
             node = self._nodes[number]
             at = len(node.prefix)
             seen = [found.group() if (found := match(k, at)) else "" for k in group]
             self.visits[number] += len(seen)
-            node.hot.add_many(Counter(seen))
+            node.hot.add_many(seen)
             node.sample.add_many(seen, random)
         self.keys.add_many(keys, random)
 

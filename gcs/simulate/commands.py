@@ -27,19 +27,34 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "placement": "All five placements and uniform, on the same environments.",
         "distribution": "Hash, proximity and superpages with nodes in several regions (002).",
         "partition": "Partition I, improved, against the LP bound (003, section 5.3).",
+        "frontier": "The size of the frontier and other whole-web estimates (004, sections 5.2 and 5.3).",
         "hotpages": "Queue and crossing links with and without hot-page tables (003, section 6).",
     }
 )
 # What a parameter means, where its name alone does not say.
 HELP: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "arm_counts": "Numbers of access points to compare.",
+        "changes": "How often the best arms change.",
+        "connections": "Connections of a gatherer.",
+        "countries": "Countries with a gatherer each.",
+        "domains": "Domains in each country.",
+        "hours": "Hours of crawling.",
+        "more_countries": "Countries of the second table.",
+        "object_counts": "Numbers of pages to compare.",
+        "proxy": "Seconds that the proxy of the second gatherer adds.",
+        "replan": "Seconds between plans of the superpages.",
+        "regions": "Regions that gatherers and servers are in.",
+        "server": "Seconds that a server takes to answer, on average.",
+        "site_counts": "Numbers of web sites to compare.",
+        "superpages": "Superpages at most.",
+        "tables": "Sizes of the hot-page table, as parts of all pages.",
         "sites": "Web sites.",
         "arms": "Access points.",
         "states": "States of an arm.",
         "repeats": "Repeats to average over.",
         "runs": "Crawler runs.",
         "period": "Runs between changes of the best arms.",
-        "changes": "How often the best arms change.",
         "slowdown": "How much longer a site takes outside its best arm.",
         "noise": "Standard deviation of a duration, as a part of its mean.",
         "sigma": "Sigma of the log-normal sizes.",
@@ -77,10 +92,15 @@ class Experiment(click.Command):
         """Its options, known once the experiment is."""
         experiment: Callable[..., Report] = importlib.import_module(f"gcs.simulate.{self._name}").run
         parameters = inspect.signature(experiment).parameters.values()
-        self.params = [_option(p) for p in parameters if type(p.default) in (int, float)]
+        self.params = [_option(p, kind) for p in parameters if (kind := _kind(p.default))]
         self.params += [
             click.Option(
-                ["--seed"], type=click.IntRange(0), default=1, show_default=True, help="Where chance begins."
+                ["--seed"],
+                type=click.IntRange(0),
+                metavar="N",
+                default=1,
+                show_default=True,
+                help="Where chance begins.",
             ),
             click.Option(["--json", "as_json"], is_flag=True, help="Print everything as JSON."),
             click.Option(
@@ -110,13 +130,43 @@ def _show(
     click.echo(report.to_json() if as_json else report.to_text())
 
 
-def _option(parameter: inspect.Parameter) -> click.Option:
-    kind = click.IntRange(1) if type(parameter.default) is int else click.FloatRange(0)
+class _List(click.ParamType[tuple[Any, ...]]):
+    """Several values of one kind, with commas between them."""
+
+    def __init__(self, kind: click.ParamType[Any]) -> None:
+        self._kind = kind
+        self.name = f"{kind.name} list"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Each of them, as its own kind has it."""
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(self._kind.convert(part, param, ctx) for part in parts)
+
+
+_KINDS: Final[Mapping[type, click.ParamType[Any]]] = MappingProxyType(
+    {int: click.IntRange(1), float: click.FloatRange(0), str: click.STRING}
+)
+
+
+def _kind(default: object) -> click.ParamType[Any] | None:
+    """What an option with this default takes; None for a parameter that only Python can give."""
+    if isinstance(default, tuple):
+        kinds = {type(value) for value in default}
+        only = _KINDS.get(kinds.pop()) if len(kinds) == 1 else None
+        return None if only is None else _List(only)
+    return _KINDS.get(type(default))
+
+
+def _option(parameter: inspect.Parameter, kind: click.ParamType[Any]) -> click.Option:
     flag = "--" + parameter.name.replace("_", "-")
+    several = isinstance(parameter.default, tuple)
+    first = parameter.default[0] if several else parameter.default
+    one = "NAME" if isinstance(first, str) else "N"
     return click.Option(
         [flag, parameter.name],
         type=kind,
-        default=parameter.default,
+        metavar=f"{one},…" if several else one,
+        default=",".join(map(str, parameter.default)) if several else parameter.default,
         show_default=True,
         help=HELP.get(parameter.name),
     )
@@ -138,4 +188,4 @@ def _run(name: str, experiment: Callable[..., Report], seed: int, parameters: Ma
         try:
             return experiment(seed=seed, progress=progress, **parameters)
         except ValueError as error:
-            raise UsageError(f"{name} cannot be run with these numbers: {error}") from error
+            raise UsageError(f"{name} cannot be run like this: {error}") from error

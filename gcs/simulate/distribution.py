@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from gcs.core.placement import HashPlacement, Placement, ProximityPlacement, SuperpagePlacement
 from gcs.core.urls import key
-from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value
+from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value, counted
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ DECISION_STEPS: Final = 2
 METHODS: Final = ("hash", "proximity", "superpages")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Size:
     """How large the web is, and how it is crawled."""
 
@@ -349,18 +349,22 @@ def run(
     countries: Sequence[str] = ("th", "jp"),
     more_countries: Sequence[str] = ("th", "jp", "kr", "sg"),
     repeats: int = 3,
-    size: Size | None = None,
+    domains: int = Size.domains,
+    hours: float = Size.hours,
+    connections: int = Size.connections,
+    server: float = Size.server_s,
+    proxy: float = Size.proxy_s,
+    replan: float = Size.replan_s,
 ) -> Report:
     """The three methods with gatherers in two countries, as in the paper, and in more."""
-    size = Size() if size is None else size
+    for named in (countries, more_countries):
+        if len(set(named)) < max(2, len(named)) or not all(name.isalpha() for name in named):
+            raise ValueError(f"countries are two or more different top-level domains, not {','.join(named)}")
+    size = Size(
+        domains, hours=hours, connections=connections, server_s=server, proxy_s=proxy, replan_s=replan
+    )
     steps = round(size.hours * 3600 / STEP_S)
-    done, total = 0, 2 * repeats * len(METHODS) * steps
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        progress(done / total)
-
+    tick = counted(progress, 2 * repeats * len(METHODS) * steps)
     two, more = (
         {method: _courses(seed, where, repeats, size, steps, method, tick) for method in METHODS}
         for where in (countries, more_countries)
@@ -375,6 +379,7 @@ def run(
             "hours": size.hours,
             "connections": size.connections,
             "server_s": size.server_s,
+            "proxy_s": size.proxy_s,
             "repeats": repeats,
         },
         tables=[

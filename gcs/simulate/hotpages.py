@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gcs.core.hotpages import HotPages
-from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value
+from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value, counted
 
 IntArray = npt.NDArray[np.int64]
 
@@ -123,17 +123,15 @@ def run(
         scale_free(pages, degree, exponent, local, np.random.default_rng((seed, repeat)))
         for repeat in range(repeats)
     ]
-    done, total = 0, 2 * len(tables) * repeats
+    tick = counted(progress, 2 * len(tables) * repeats)
 
     def all_of(count: int, part: float) -> list[Crawl]:
-        nonlocal done
         crawls = []
         for repeat, graph in enumerate(graphs):
             rng = np.random.default_rng((seed, repeat, 1))
             capacity = 2 * pages if part >= 1 else round(part * pages)
             crawls.append(crawl(graph, count, capacity, rng.integers(0, pages, 10).tolist()))
-            done += 1
-            progress(done / total)
+            tick()
         return crawls
 
     alone = {part: all_of(1, part) for part in tables}

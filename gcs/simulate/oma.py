@@ -22,8 +22,8 @@ from typing import Final
 import numpy as np
 
 from gcs.core.automata import ORIGINAL, Exchange, FloatArray, IntArray, Oma, pairs_within, variant
-from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value
-from gcs.simulate.twoma import World, counted, equal_sites, verdict
+from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value, counted, verdict
+from gcs.simulate.sites import World, equal_sites
 
 JUMPS: Final = (2, 3, 4)
 PUBLISHED: Final = 40

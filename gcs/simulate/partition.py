@@ -107,7 +107,7 @@ def run(
         title="Superpage partitions against the lower bound (003, section 5.3)",
         parameters={"seed": seed, "regions": regions, "sigma": sigma, "noise": noise, "repeats": repeats},
         tables=(
-            Table("Makespan, as a ratio to the lower bound", _Trial.COLUMNS, [t.row for t in trials]),
+            Table("Makespan, as a ratio to the lower bound", Trial.COLUMNS, [t.row for t in trials]),
             Table("Partition II: T with the links that cross, Partition I = 1", _LINK_COLUMNS, with_links),
             Table(
                 "A crawl that changes: T as a ratio to the bound, and the weight moved",
@@ -116,7 +116,7 @@ def run(
             ),
         ),
         figures=(figure,),
-        findings=_findings(trials, with_links, changes),
+        findings=findings(trials, with_links, changes),
     )
 
 
@@ -138,7 +138,7 @@ def _kinds(k: int, m: int) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class Trial:
     """The mean of several repeats of one case; ratios to the bound, NaN where too much work."""
 
     COLUMNS = (
@@ -159,6 +159,7 @@ class _Trial:
 
     @property
     def row(self) -> Sequence[Value]:
+        """The columns."""
         return (
             self.gatherers, self.superpages, self.kind, self.greedy, _or_none(self.searched), self.improved,
             _or_none(self.rounded), "LP" if self.exact else "prices", self.seconds, self.bound_seconds,
@@ -171,7 +172,7 @@ def _or_none(value: float) -> Value:
 
 def _trial(
     world: World, k: int, m: int, kind: str, repeats: int, seed: int, done: Callable[[float], None]
-) -> _Trial:
+) -> Trial:
     measured = []
     exact = True
     affordable = k * m <= AFFORDABLE
@@ -189,7 +190,7 @@ def _trial(
         exact &= bound.exact
         done(k * m / repeats)
     first, second, third, fourth, seconds, bound_seconds = np.mean(measured, axis=0).tolist()
-    return _Trial(k, m, kind, first, second, third, fourth, exact, seconds, bound_seconds)
+    return Trial(k, m, kind, first, second, third, fourth, exact, seconds, bound_seconds)
 
 
 def _timed(work: Callable[[], _Result]) -> tuple[_Result, float]:
@@ -222,7 +223,7 @@ _CHANGE_COLUMNS: Final = ("rates", "what changes", "T before", "T anew", "moved 
 
 def _changes(world: World, kind: str, k: int, m: int, seed: int) -> list[Sequence[Value]]:
     """A new beginning and a partition that keeps what it can, after changes in a running crawl."""
-    m = min(m, 5_000)
+    m = min(m, 20 * k)
     rng = np.random.default_rng((seed, k, m, KINDS.index(kind), 1))
     w, r = world.weights(m, rng), world.rates(kind, k, m, rng)
     drifted = w * rng.lognormal(0, 0.3, m)
@@ -266,9 +267,10 @@ def _by_grain(world: World, k: int, superpages: int, seed: int) -> Figure:
     )
 
 
-def _findings(
-    trials: Sequence[_Trial], with_links: Sequence[Sequence[Value]], changes: Sequence[Sequence[Value]]
+def findings(
+    trials: Sequence[Trial], with_links: Sequence[Sequence[Value]], changes: Sequence[Sequence[Value]]
 ) -> list[str]:
+    """What came out, in sentences."""
     largest = max(trials, key=lambda t: t.gatherers * t.superpages)
     proof = "the linear program" if largest.exact else "the bound that prices prove"
     two = max(float(row[3] or 0) for row in with_links)

@@ -34,13 +34,12 @@ from gcs.core.placement import (
 )
 from gcs.core.tree import Expansion
 from gcs.core.urls import HOST, PATH, SCHEME
-from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value
+from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value, counted
+from gcs.simulate.sites import SHORTEST
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-SHORTEST = 0.01
-"""No fetch is quicker than this part of its mean, however far out the noise is."""
 TOP_LEVEL_DOMAINS = 24
 SETTLED = 1.05
 """A placement has converged when its duration stays below this many times what it ends with."""
@@ -343,7 +342,7 @@ def run(
     settings: Sequence[Setting] = SETTINGS,
 ) -> Report:
     """All placements in all worlds."""
-    done, total = 0, len(settings) * repeats * runs
+    tick = counted(progress, len(settings) * repeats * runs)
     results: list[Result] = []
     for number, setting in enumerate(settings):
         courses: list[Mapping[str, Course]] = []
@@ -353,8 +352,7 @@ def run(
             contest = Contest(world, rng)
             for _ in range(runs):
                 contest.run()
-                done += 1
-                progress(done / total)
+                tick()
             courses.append(contest.courses)
         results += [Result(setting, name, [c[name] for c in courses]) for name in courses[0]]
     return Report(

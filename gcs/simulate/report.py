@@ -19,6 +19,23 @@ Progress = Callable[[float], None]
 """Told now and then which part of the work is done, from 0 to 1."""
 
 
+def counted(progress: Progress, total: int) -> Callable[[], None]:
+    """A function to call after each of `total` pieces of work."""
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        progress(done / total)
+
+    return tick
+
+
+def verdict(*, as_published: bool) -> str:
+    """How a finding begins."""
+    return "As published" if as_published else "Not as published"
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows under named columns."""

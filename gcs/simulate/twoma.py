@@ -16,55 +16,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from gcs.core.automata import FloatArray, IntArray, Twoma, dealt
-from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value
-
-SHORTEST = 0.01
-"""No access is quicker than this part of its mean, however far out the noise is."""
-
-
-@dataclass(slots=True)
-class World:
-    """How long each site takes in each arm; sizes and noise as given, and changing only when told to."""
-
-    best: IntArray
-    size: FloatArray
-    slowdown: float
-    noise: float
-    rng: np.random.Generator
-
-    def durations(self, arm: IntArray) -> FloatArray:
-        """One access of each site, where it is."""
-        mean = self.size * np.where(arm == self.best, 1.0, self.slowdown)
-        if not self.noise:
-            return mean
-        return mean * np.maximum(SHORTEST, 1 + self.noise * self.rng.standard_normal(len(mean)))
-
-    def change(self, arms: int) -> None:
-        """From now on another arm is the perfect one, for every site."""
-        self.best = (self.best + self.rng.integers(1, arms, len(self.best))) % arms
-
-
-def equal_sites(sites: int, arms: int, slowdown: float, noise: float, rng: np.random.Generator) -> World:
-    """The paper's world: each site has a perfect arm of its own, and all are of the same size."""
-    return World(dealt(sites, arms, rng), np.ones(sites), slowdown, noise, rng)
-
-
-def counted(progress: Progress, total: int) -> Callable[[], None]:
-    """A function to call after each of `total` pieces of work."""
-    done = 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        progress(done / total)
-
-    return tick
-
-
-def verdict(*, as_published: bool) -> str:
-    """How a finding begins."""
-    return "As published" if as_published else "Not as published"
+from gcs.core.automata import FloatArray, Twoma, dealt
+from gcs.simulate.report import Figure, Progress, Report, Series, Table, Value, counted, verdict
+from gcs.simulate.sites import World, equal_sites
 
 
 def expected_runs(sites: int, arms: int, states: int) -> float:

@@ -51,7 +51,7 @@ def lower_bound(
     price finding: valid too, and typically within 0.1% of the linear program's.
     """
     given = problem(weights, rates, terms)
-    if not given.weights.any():
+    if not given.longest_alone:
         return Bound(0.0, exact=True)
     if given.costs.size > cells:
         found = pricing.find(given.costs, rounds=_PRICE_ROUNDS)
@@ -67,8 +67,8 @@ def round_lp(weights: npt.ArrayLike, rates: npt.ArrayLike, *, terms: Terms = FRE
     among those that share it. Caps are not part of the program: where they are given, improve the result.
     """
     given = problem(weights, rates, terms)
-    if not given.weights.any():
-        return given.partition(place(given))
+    if not given.longest_alone:
+        return given.partition(given.costs.argmin(axis=1))
     _, solution = _tightest(given)
     return given.partition(_rounded(solution, given))
 

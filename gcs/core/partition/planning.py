@@ -20,6 +20,9 @@ _NEAR: Final = (0.02, 0.1, 0.4)
 _GOOD: Final = 5e-3
 """A makespan this close to the bound needs no further beginnings."""
 _IDLE: Final = 0.5
+_SLOW: Final = 1e-3
+_FAST: Final = 2e-2
+"""What a round of the search has to gain: little where it is all there is, more where all may begin anew."""
 _ENOUGH: Final = 1e-3
 """A makespan this close to the bound is not improved any further."""
 
@@ -105,7 +108,8 @@ def assign(
         return fresh
     target = fresh.makespan * (1 + worth)
     idle = (kept.times < _IDLE * fresh.times).any()
-    settled = _descended(given, kept, found, found.bound * (1 + _ENOUGH) if idle else target)
+    enough = found.bound * (1 + _ENOUGH) if idle else target
+    settled = given.partition(descend(given, kept.owner, found, enough=enough, pace=_FAST))
     return settled if (settled.over_cap, settled.makespan) <= (fresh.over_cap, target) else fresh
 
 
@@ -152,11 +156,7 @@ def _by_price(given: Problem, found: Prices) -> Partition:
 
 def _searched(given: Problem, start: Partition, found: Prices | None) -> Partition:
     enough = 0.0 if found is None else found.bound * (1 + _ENOUGH)
-    return _better(start, _descended(given, start, found, enough))
-
-
-def _descended(given: Problem, start: Partition, found: Prices | None, enough: float) -> Partition:
-    return given.partition(descend(given, start.owner, found, enough=enough))
+    return _better(start, given.partition(descend(given, start.owner, found, enough=enough, pace=_SLOW)))
 
 
 def _better(one: Partition, other: Partition) -> Partition:

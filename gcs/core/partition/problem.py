@@ -218,20 +218,21 @@ def _costs(w: FloatArray, r: FloatArray, terms: Terms, sizes: FloatArray, curren
         if allowed.shape != r.shape:
             raise ValueError(f"allowed has the shape of the rates, {r.shape}, not {allowed.shape}")
         possible &= allowed
-    nowhere = np.flatnonzero(~possible.any(axis=0))
+    costs = np.full((m, k), np.inf)
+    with np.errstate(over="ignore"):
+        np.divide(w[:, np.newaxis], r.T, out=costs, where=possible.T)
+    nowhere = np.flatnonzero(np.isinf(costs.min(axis=1)))
     if len(nowhere):
         raise ValueError(f"no gatherer may own superpage {nowhere[0]} ({len(nowhere)} such); allow it to one")
-    costs = np.full((m, k), np.inf)
-    np.divide(w[:, np.newaxis], r.T, out=costs, where=possible.T)
     if not (terms.move_cost >= 0 and np.isfinite(terms.move_cost)):
         raise ValueError(f"a move costs a finite number of seconds per unit of size, not {terms.move_cost}")
     if (current < NOBODY).any() or (current >= k).any():
         raise ValueError(f"a current owner is one of {k} gatherers, or -1")
     if terms.move_cost:
         held = np.flatnonzero(current != NOBODY)
-        taking_over = terms.move_cost * sizes
-        costs[held] += taking_over[held, np.newaxis]
-        costs[held, current[held]] -= taking_over[held]
+        staying = costs[held, current[held]]
+        costs[held] += terms.move_cost * sizes[held, np.newaxis]
+        costs[held, current[held]] = staying
     return costs
 
 

@@ -23,25 +23,28 @@ from gcs.core.partition.problem import NOBODY, BoolArray, FloatArray, IntArray, 
 _GAIN: Final = 1e-6
 """A step has to lower the largest T by at least this share of it."""
 _ROUND: Final = 4
-_STALLED: Final = 1e-3
-"""After so many steps for each gatherer (or one for so many superpages, where that is more) the largest T has
-to be lower by this share, or the search ends."""
 _EVEN: Final = 0.9
 """Gatherers this busy, compared with one that cannot be helped, are busy enough."""
 _SLACK: Final = 0.01
 """Moves that lose at most this share more than the best one, per second of relief, are as good."""
 
 
-def descend(given: Problem, owner: IntArray, prices: Prices | None, *, enough: float) -> IntArray:
-    """Owners from which no step helps, or only little; times of at most `enough` are left alone."""
+def descend(
+    given: Problem, owner: IntArray, prices: Prices | None, *, enough: float, pace: float
+) -> IntArray:
+    """Owners from which no step helps, or only little; times of at most `enough` are left alone.
+
+    A round is four steps for each gatherer, or one for four superpages where that is more. One that does not
+    lower the largest T by the share `pace` is the last.
+    """
     search = _Search(given, owner, prices)
     while search.make_room():
         pass
-    pace = max(_ROUND * given.gatherers, given.superpages // _ROUND)
+    steps = max(_ROUND * given.gatherers, given.superpages // _ROUND)
     before = np.inf
-    while search.largest < before * (1 - _STALLED):
+    while search.largest < before * (1 - pace):
         before = search.largest
-        for _ in range(pace):
+        for _ in range(steps):
             if search.largest <= enough or not search.relieve():
                 return search.owner
     return search.owner
