@@ -66,7 +66,7 @@ class SuperpagePlacement:
         delta: float = superpages.DELTA,
         probing: float = 0.1,
         singles: int = 10_000,
-        worth: float = 0.03,
+        worth: float = 0.01,
         memory: float = 100.0,
         surprise: float = 7.0,
     ) -> None:
