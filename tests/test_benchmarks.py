@@ -74,6 +74,7 @@ def test_the_algorithms_benchmark() -> None:
     assert [row["what"].partition(",")[0].split()[0] for row in rows] == [
         "locate",
         "visit_many",
+        "visit_many",
         "key",
         "canonical",
         "creation",

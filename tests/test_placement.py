@@ -169,6 +169,9 @@ class TestSites:
             ("http://[2001:db8::1]/", "\x02[2001:db8::1]\x01"),
             ("http://co.jp/", "\x02jp\x02co\x01"),
             ("http://localhost/", "\x02localhost\x01"),
+            ("http://www.example.com./", "\x02\x02com\x02example"),
+            ("http://www.tcl.co.th./", "\x02\x02th\x02co\x02tcl"),
+            ("http://co.jp./", "\x02\x02jp\x02co\x01"),
         ],
     )
     def test_of_a_url(self, url: str, site: str) -> None:
@@ -190,6 +193,8 @@ class TestHash:
         """Whoever joins gets about its share, from all; nothing moves between those who were there."""
         placement = HashPlacement(GATHERERS, domain=last_two)
         keys = [site_key(n) for n in range(4000)]
+        for k in keys:
+            placement.observe(k, GATHERERS[0], 1.0)
         before = [placement.owner(k) for k in keys]
         joined = placement.replan([*GATHERERS, "e"])
         after = [joined.owner(k) for k in keys]
@@ -364,6 +369,18 @@ class TestSuperpages:
         assert set(owners) == {"a", "b", "c", "e", "f"}
         assert placement.replan(["a", "b", "c", "e", "f"]).owner(site_key(1)) in "abcef"
 
+    def test_levels_are_those_of_the_last_report(self) -> None:
+        """What is queued is said before each replan, which begins the next round with nothing queued."""
+        placement = SuperpagePlacement("ab", domain=last_two, rng=np.random.default_rng(1))
+        for _ in range(3):
+            copy = placement.expansion.fresh()
+            copy.visit_many([site_key(n) for n in range(40)], Random(1))
+            copy.queued = [5.0] * len(copy.queued)
+            placement.expansion.merge([copy])
+            assert max(placement.expansion.queued) == 5
+            placement.replan()
+            assert not any(placement.expansion.queued)
+
     def test_strangers_are_ignored(self) -> None:
         """What someone reports who is not a member is not learned."""
         placement = SuperpagePlacement("ab", domain=last_two, rng=np.random.default_rng(1))
@@ -392,11 +409,15 @@ class TestEveryPlacement:
 
     @pytest.mark.parametrize("name", ALL)
     def test_its_plan_says_what_it_says(self, name: str) -> None:
-        """Between replans `owner` and the plan agree on every site that is known."""
+        """From a replan on `owner` and the plan agree on every site, known or not, seen since or not."""
         placement = one(name)
         near = {n: GATHERERS[n % 4] for n in range(60)}
         plan = crawled(placement, 60, near, 4)
-        assert [plan.owner(site_key(n)) for n in near] == [placement.owner(site_key(n)) for n in near]
+        keys = [site_key(n) for n in range(300)]
+        assert [plan.owner(k) for k in keys] == [placement.owner(k) for k in keys]
+        for k in keys:
+            placement.observe(k, plan.owner(k), 1.0)
+        assert [plan.owner(k) for k in keys] == [placement.owner(k) for k in keys]
         assert set(plan.owners) <= set(GATHERERS)
         assert plan.starts[0] == ""
 
@@ -408,13 +429,79 @@ class TestEveryPlacement:
 
     @pytest.mark.parametrize("name", ALL)
     def test_knows_no_gatherer_twice(self, name: str) -> None:
-        """Gatherers without names of their own are refused."""
+        """Gatherers without names of their own are refused, at first and later, and that changes nothing."""
         with pytest.raises(ValueError, match="name of its own"):
             ALL[name](("a", "a"), np.random.default_rng(1))
+        near = {n: GATHERERS[n % 4] for n in range(60)}
+        placement, other = one(name), one(name)
+        for each in (placement, other):
+            crawled(each, 60, near, 2)
+            for n in near:
+                each.observe(site_key(n), each.owner(site_key(n)), 1.0 + n)
+        for gatherers in (["a", "a"], []):
+            with pytest.raises(ValueError, match="name of its own"):
+                placement.replan(gatherers)
+        assert placement.replan() == other.replan()
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_one_gatherer_owns_everything(self, name: str) -> None:
+        """A gatherer that is alone, at first or after a loss, owns everything; others may come again."""
+        alone = ALL[name](("a",), np.random.default_rng(1))
+        left = one(name)
+        near = {n: GATHERERS[n % 4] for n in range(60)}
+        crawled(left, 60, near, 2)
+        left.replan(["a"])
+        for placement in (alone, left):
+            for n in range(60):
+                placement.observe(site_key(n), "a", 1.0)
+            assert set(placement.replan().owners) == {"a"}
+            assert placement.owner(site_key(70)) == "a"
+        left.replan(["a", "b"])
+        assert set(left.replan().owners) <= {"a", "b"}
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_observations_of_nothing_do_no_harm(self, name: str) -> None:
+        """Pages that took no time, and no pages at all, are observed without an error in any later replan."""
+        placement = one(name)
+        crawled(placement, 60, {n: GATHERERS[n % 4] for n in range(60)}, 2)
+        if isinstance(placement, ProximityPlacement):
+            placement.announce(site_key(99), "a")
+        placement.observe(site_key(99), "a", 1.0, pages=0)
+        placement.observe(site_key(1), "a", 0.0, pages=5)
+        placement.observe(site_key(1), "b", 1.0, pages=0)
+        for _ in range(3):
+            assert set(placement.replan().owners) <= set(GATHERERS)
+
+
+class TestMigrating:
+    """The automata."""
+
+    def test_a_new_site_counts_from_the_plan_on_that_names_it(self) -> None:
+        """What a site took while it belonged to the range that it lay in does not move it anywhere."""
+        placement = one("twoma")
+        crawled(placement, 60, {n: GATHERERS[n % 4] for n in range(60)}, 2)
+        news = [site_key(n) for n in range(100, 200)]
+        for n, k in enumerate(news):
+            placement.observe(k, placement.owner(k), 1.0 if n % 2 else 1e6)
+        plan = placement.replan()
+        sites = Sites(last_two)
+        assert [plan.owner(k) for k in news] == [rendezvous(sites.of(k), GATHERERS) for k in news]
 
 
 class TestPaces:
     """How long things take, learned."""
+
+    def test_what_is_nearly_forgotten_is_no_error(self) -> None:
+        """An observation that has lost all its weight leaves a pace that is a number."""
+        paces = Paces(2, memory=0.01)
+        paces.grow(2)
+        none, site = np.empty(0, dtype=np.int64), np.array([0])
+        paces.learn(site, site, np.array([2.0]))
+        for _ in range(8):
+            paces.learn(none, none, np.empty(0))
+            belief = paces.belief(np.array([0, 0]))
+            assert np.isfinite(belief.pace).all()
+            assert np.isfinite(belief.deviation).all()
 
     def test_unobserved_pairs_take_the_pace_of_neighbours(self) -> None:
         """What one site of a superpage takes is the first guess for the others."""

@@ -22,7 +22,9 @@ def test_frequent_values_are_never_missed(streams: list[list[str]], capacity: in
     for stream in streams:
         table = Frequent(capacity)
         for start in range(0, len(stream), 7):
-            table.add_many(stream[start : start + 7])
+            table.add_many(stream[start : start + 3])
+            for value in stream[start + 3 : start + 7]:
+                table.add(value)
             assert len(table.counts) <= 2 * capacity
         merged.merge(table)
     true = Counter(value for stream in streams for value in stream)
@@ -79,7 +81,7 @@ def trickling(random: Random) -> Sample:
     sample.merge(part)
     for v in range(80, 90):
         sample.add_repeated(str(v), 1, random)
-    sample = Sample.restore(sample.capacity, sample.total, sample.ranked())
+    sample = Sample.restore(sample.capacity, sample.total, sample.limit, sample.ranked())
     for v in range(90, 100):
         sample.add_many([str(v)], random)
     return sample
@@ -97,6 +99,73 @@ def test_samples_are_uniform(make: object) -> None:
     # Chi-square with 99 degrees of freedom: beyond 149 once in a thousand. Sampling without replacement
     # makes it smaller still.
     assert chi_square(counts, 100) < 149
+
+
+def after_removal(random: Random) -> tuple[Sample, int]:
+    """A sample without half of its stream, then some more values; and how many the rest of it were."""
+    sample = Sample(20)
+    sample.add_many(["hot"] * 500 + ["old"] * 500, random)
+    return sample.without({"hot"}, 500), 500
+
+
+def of_known_values(random: Random) -> tuple[Sample, int]:
+    """Five values that stand for 500."""
+    return Sample.standing_for(["old"] * 5, 500, 20, random), 500
+
+
+def of_few_values(random: Random) -> tuple[Sample, int]:
+    """All values of a short stream."""
+    return Sample.standing_for(["old"] * 5, 5, 20, random), 5
+
+
+@pytest.mark.parametrize("begin", [after_removal, of_known_values, of_few_values])
+@pytest.mark.parametrize("how", ["at once", "one by one", "repeated", "merged", "stored"])
+def test_what_comes_later_gets_its_share(begin: object, how: str) -> None:
+    """A sample with room for more takes in of later values the part that it has of earlier ones."""
+    random, new, of = Random(13), 0, 0
+    for _ in range(1000):
+        sample, before = begin(random)  # type: ignore[operator]
+        more = ["new"] * (before // 5)
+        if how == "at once":
+            sample.add_many(more, random)
+        elif how == "one by one":
+            for value in more:
+                sample.add(value, random)
+        elif how == "repeated":
+            sample.add_repeated("new", len(more), random)
+        elif how == "merged":
+            other = Sample(20)
+            other.add_many(more, random)
+            sample.merge(other)
+        else:
+            sample = Sample.restore(sample.capacity, sample.total, sample.limit, sample.ranked())
+            sample.add_many(more, random)
+        assert sample.total == before + len(more)
+        new += sum(value == "new" for value in sample)
+        of += len(sample)
+    assert new / of == pytest.approx(1 / 6, abs=0.015)
+
+
+def test_a_sample_that_has_room_keeps_to_its_limit_until_it_is_full() -> None:
+    """A sample whose limit is low fills up from a long stream, and is a uniform one of all of it."""
+    random, new, stream = Random(17), 0, ["new"] * 9500
+    for _ in range(500):
+        sample = Sample.standing_for(["old"] * 20, 500, 50, random)
+        sample.add_many(stream, random)
+        assert len(sample) == 50
+        new += sum(value == "new" for value in sample)
+    assert new / (500 * 50) == pytest.approx(0.95, abs=0.01)
+
+
+def test_a_sample_of_nothing_known_begins_with_what_comes() -> None:
+    """Where nothing is known of a thousand visits, about one of the next thousand is taken in."""
+    random = Random(19)
+    taken = 0
+    for _ in range(2000):
+        sample = Sample.standing_for([], 1000, 20, random)
+        sample.add_many(["new"] * 1000, random)
+        taken += len(sample)
+    assert taken / 2000 == pytest.approx(1, abs=0.1)
 
 
 def test_repeated_values_are_weighted() -> None:
@@ -135,5 +204,5 @@ def test_known_samples_and_storage() -> None:
     assert len(sample) == 2
     assert sample.total == 3000
     assert max(rank for rank, _ in sample.ranked()) < 0.05
-    again = Sample.restore(2, sample.total, sample.ranked())
+    again = Sample.restore(2, sample.total, sample.limit, sample.ranked())
     assert sorted(again.ranked()) == sorted(sample.ranked())

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcs.core.superpages import create
+from gcs.core.superpages import DEEPEST, create
 from gcs.core.tree import Expansion
 from gcs.core.urls import HOST, key, steps
 
@@ -50,15 +54,18 @@ def test_weight_is_conserved(rounds: list[list[str]], k: int, delta: int) -> Non
 @settings(deadline=None)
 @given(STREAMS, st.integers(1, 6))
 def test_counters_are_carried_over(keys: list[str], k: int) -> None:
-    """Queue, finished work, rates and links of the old superpages are all in the new ones."""
+    """Rates and links of the old superpages are all in the new ones, queue and finished work beside them."""
     expansion = seen(keys)
     expansion.queued[0], expansion.done[0] = 70.0, 30.0
     expansion.add_rate("g", 0, 100, 50)
     expansion.communication["g"].add(10, 5)
     expansion.add_links(0, {0: 40})
-    made = create(expansion, k).expansion
-    assert sum(made.queued) == pytest.approx(70)
-    assert sum(made.done) == pytest.approx(30)
+    creation = create(expansion, k)
+    assert sum(creation.queued) == pytest.approx(70)
+    assert sum(creation.done) == pytest.approx(30)
+    made = creation.expansion
+    assert not any(made.queued)
+    assert not any(made.done)
     assert sum(made.links.values()) == pytest.approx(40)
     assert sum(r.pages for r in made.rates["g"].values()) == pytest.approx(100)
     assert made.rates["g"][next(iter(made.rates["g"]))].per_second == pytest.approx(2)
@@ -140,6 +147,148 @@ def test_an_empty_crawl_keeps_its_expansion() -> None:
     made = create(expansion, 3)
     assert made.expansion.superpages == expansion.superpages
     assert sum(made.weights) == 0
+
+
+def test_no_weight_is_negative() -> None:
+    """What is left of a node when its hot tokens are gone is never less than nothing, by rounding either."""
+    expansion = Expansion.from_lines(["com"])
+    made = create(seen([key(f"http://h{i % 5}.com/{i}") for i in range(5000)], expansion), 2)
+    assert min(made.weights) >= 0
+
+
+def test_without_visits_nothing_is_lost() -> None:
+    """Queue, finished work, rates, communication and links are there after a creation without visits."""
+    expansion = Expansion.from_lines(["com | m"])
+    expansion.queued, expansion.done = [1, 2, 3], [4, 5, 6]
+    expansion.add_rate("g", 1, 10, 5)
+    expansion.communication["g"].add(6, 2)
+    expansion.add_links(0, {1: 7})
+    made = create(expansion, 3)
+    assert (made.queued, made.done) == ([1, 2, 3], [4, 5, 6])
+    assert made.sources == [{0: 0.0}, {1: 0.0}, {2: 0.0}]
+    for name in ("rates", "communication", "links"):
+        assert getattr(made.expansion, name) == getattr(expansion, name), name
+    expansion.add_rate("g", 1, 10, 5)
+    assert made.expansion.rates["g"][1].pages == 10
+
+
+def test_a_cut_at_a_singleton_keeps_its_queue() -> None:
+    """What waits in an interval without visits that begins at a singleton does not go to the singleton."""
+    expansion = Expansion.from_lines(["com | ibm", "com.ibm"])
+    expansion.visit_many([key(f"http://{h}.com/{n}") for h in ("a", "www.ibm") for n in range(50)], Random(1))
+    waiting = expansion.locate_index(key("http://sun.com/"))
+    assert expansion.visits[waiting] == 0
+    expansion.queued[waiting] = 9
+    made = create(expansion, 1, 2)
+    assert f"{HOST}com{HOST}ibm" in {node.prefix for node in made.expansion.nodes()}
+    assert made.queued[made.expansion.locate_index(key("http://sun.com/"))] == 9
+
+
+def test_levels_do_not_add_up_over_rounds() -> None:
+    """After many rounds with the same queue the leader plans for that queue, not for a multiple of it."""
+    leader, keys = Expansion(), [key(f"http://h{n}.com/{n}") for n in range(200)]
+    for _ in range(5):
+        copies = [leader.fresh() for _ in range(2)]
+        for copy, own in zip(copies, (keys[:100], keys[100:]), strict=True):
+            copy.visit_many(own, Random(1))
+            for one in own:
+                copy.queued[copy.locate_index(one)] += 3
+                copy.done[copy.locate_index(one)] += 1
+        leader.merge(copies)
+        made = create(leader, 2)
+        assert sum(made.queued) == pytest.approx(600)
+        assert sum(made.done) == pytest.approx(200)
+        leader = made.expansion
+
+
+def test_links_do_not_multiply() -> None:
+    """One pair of superpages leaves 64 pairs of heirs at most, and no link is lost."""
+    expansion = Expansion.from_lines(["com", "org"])
+    hosts = [f"h{n:03}.{top}" for n in range(300) for top in ("com", "org")]
+    expansion.visit_many([key(f"http://{h}/") for h in hosts], Random(1))
+    com, org = (expansion.locate_index(key(f"http://h000.{top}/")) for top in ("com", "org"))
+    expansion.add_links(com, {com: 500, org: 700})
+    made = create(expansion, 10).expansion
+    inside = {pair: count for pair, count in made.links.items() if pair[0] == pair[1]}
+    assert len(made.superpages) > 150
+    assert len(inside) > 70
+    assert sum(inside.values()) == pytest.approx(500)
+    assert len(made.links) - len(inside) <= 64
+    assert sum(made.links.values()) == pytest.approx(1200)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_depth_is_bounded(known: bool) -> None:
+    """A path of two thousand segments is spelt out to a depth of 64 steps, whether it was before or not."""
+    deep = "http://a.com" + "/" * 1900
+    expansion = Expansion.from_lines([deep] if known else [])
+    expansion.visit_many([key(f"{deep}{n}") for n in range(100)], Random(1))
+    again = Expansion.from_bytes(expansion.fresh().to_bytes())
+    assert again.superpages == expansion.superpages
+    made = create(expansion, 2).expansion
+    assert max(len(steps(node.prefix)) for node in made.nodes()) == DEEPEST
+    assert made.total() == pytest.approx(100)
+    assert len(made.superpages) < 2 * DEEPEST
+
+
+def test_hot_tokens_of_new_singletons_are_counted_and_not_guessed() -> None:
+    """Below a new singleton the table of hot tokens keeps its promise: it has counted all that it says."""
+    keys = [key(f"http://h{n % 7}.com/{n}") for n in range(9000)]
+    made = create(seen(keys), 2, 2).expansion
+    com = made.root.children[HOST + "com"]
+    assert (com.hot.total, com.hot.counts) == (0, {})
+    assert len(com.cuts) > 0
+    made.visit_many(keys, Random(2))
+    for node in made.nodes():
+        counted = sum(node.hot.counts.values())
+        assert node.hot.total - node.hot.error * (node.hot.capacity + 1) <= counted <= node.hot.total
+
+
+def test_what_came_before_the_hot_tokens_counts_where_it_was() -> None:
+    """A token that was frequent before its node was made weighs what the sample says, though rare since.
+
+    Before: `m` 400 times, and 400 other tokens once. Since: ten of all, `m` among them.
+    """
+    folder = "http://a.com/d"
+    before = [key(f"{folder}/{'m' if n % 2 else f'a{n}'}/{n}") for n in range(800)]
+    expansion = create(seen(before), 1, 1).expansion
+    assert expansion.locate(before[0]).prefix == key(folder)
+    expansion.visit_many([key(f"{folder}/{c}/x") for c in "abcdefghmz"], Random(2))
+    made = create(expansion, 1, 6).expansion
+    first, last = (made.locate_index(key(f"{folder}/{step}")) for step in ("a9", "m"))
+    assert first < last
+    weights = [w for page, w in zip(made.superpages, made.visits, strict=True) if page.prefix == key(folder)]
+    assert sum(weights[: first - last]) == pytest.approx(400, rel=0.2)
+
+
+CREATED = """
+from random import Random
+from gcs.core.superpages import create
+from gcs.core.tree import Expansion
+from gcs.core.urls import key
+random, expansion = Random(1), Expansion()
+for part in range(4):
+    urls = [f"http://h{random.randrange(9)}.com/{part}d{random.randrange(3)}/{n}" for n in range(2000)]
+    expansion.visit_many([key(url) for url in urls], random)
+    expansion = create(expansion, 4, random=random).expansion
+print(expansion.to_bytes().hex())
+"""
+
+
+def test_creation_is_the_same_in_every_process() -> None:
+    """The same visits and the same random source give the same bytes, whatever the order of sets is."""
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", CREATED],
+            cwd=Path(__file__).parent.parent,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(("k", "delta"), [(0, 20), (1, 0)])

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from collections.abc import Iterator
+from functools import reduce
+from operator import getitem
 from random import Random
+from typing import Any
 
 import msgpack
 import pytest
@@ -12,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcs.core.tree import Expansion, Node, Superpage
-from gcs.core.urls import HOST, canonical, key, steps
+from gcs.core.urls import HOST, canonical, key, readable, steps
 
 TOKEN = st.sampled_from(["", "a", "ab", "abc", "b", "ba", "c", "d", "dd", "z"])
 KEYS = st.lists(
@@ -151,9 +155,63 @@ def test_other_bytes_are_refused(data: bytes, message: str) -> None:
         Expansion.from_bytes(data)
 
 
+def state_of(expansion: Expansion) -> dict[str, Any]:
+    """What is in the bytes of an expansion."""
+    state: dict[str, Any] = msgpack.unpackb(zlib.decompress(expansion.to_bytes()))
+    return state
+
+
+def parts(state: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all that is in a state, down to single numbers and words."""
+    inside = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, list) else ()
+    for name, part in inside:
+        yield (*where, name)
+        yield from parts(part, (*where, name))
+
+
+def everywhere() -> Expansion:
+    """An expansion with something in each of its parts."""
+    expansion = Expansion.from_lines(["com | m"])
+    expansion.visit_many([key("http://ibm.com/"), key("http://sun.com/a")], Random(1))
+    expansion.add_links(0, {1: 3})
+    expansion.add_rate("g", 2, 7.0, 2.0)
+    expansion.communication["g"].add(1.0, 2.0)
+    return expansion
+
+
+def test_damaged_bytes_are_refused() -> None:
+    """Bytes in which any part, large or small, is not there are refused with a sentence."""
+    for *path, last in parts(state_of(everywhere())):
+        state = state_of(everywhere())
+        reduce(getitem, path, state)[last] = None
+        with pytest.raises(ValueError, match=r"damaged|version"):
+            Expansion.from_bytes(zlib.compress(msgpack.packb(state)))
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("visits", [1, 2]),
+        ("queued", [0] * 4),
+        ("done", ["a", "b", "c"]),
+        ("links", [(0, 3, 1)]),
+        ("rates", {"g": [(3, 1.0, 1.0)]}),
+        ("nodes", [("com", (), (1, 0, 0, {}), (1, 0, 1.0, []))]),
+        ("nodes", [("", ("b", "a"), (1, 0, 0, {}), (1, 0, 1.0, []))]),
+        ("keys", (1, 2, 1.0, [(0.1, "a"), (0.2, "b")])),
+        ("keys", (1, 2, 1.0, [(0.1, 7)])),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_refused(name: str, part: object) -> None:
+    """Bytes of an expansion with other lengths, numbers or types than its tree has are refused."""
+    state = state_of(everywhere()) | {name: part}
+    with pytest.raises(ValueError, match="damaged"):
+        Expansion.from_bytes(zlib.compress(msgpack.packb(state)))
+
+
 def test_the_papers_intervals() -> None:
     """003's cuts (N, Kidsoft, H, creativelabs) make five intervals, in order once case is ignored."""
-    expansion = Expansion.from_lines(["com | N | Kidsoft | H | creativelabs".lower()])
+    expansion = Expansion.from_lines(["com | N | Kidsoft | H | creativelabs"])
     node = expansion.root.children[HOST + "com"]
     assert [c[1:] for c in node.cuts] == ["creativelabs", "h", "kidsoft", "n"]
     pages = [
@@ -176,8 +234,40 @@ def test_a_users_expansion() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "url", "where"),
+    [
+        ("com | IBM | Sun", "http://ibm.com/", "com [ibm … sun)"),
+        ("de.bücher", "http://bücher.de/", "de,xn--bcher-kva"),
+        ("de | bücher", "http://bücher.de/", "de [xn--bcher-kva … )"),
+        ("192.0.2", "http://192.0.2.7/", "192,0,2"),
+        ("http://a.com/ | é", "http://a.com/é", "com,a)http [/%C3%A9 … )"),
+        ("http://a.com/x|y/ | K", "http://a.com/x|y/Z", "com,a)http/x|y [/K … )"),
+        ("http://a.com/\t|\tK", "http://a.com/Z", "com,a)http [/K … )"),
+        ("http://localhost:8080/", "http://localhost:8080/a", "localhost)http:8080"),
+    ],
+)
+def test_a_users_words_take_canonical_form(line: str, url: str, where: str) -> None:
+    """Prefixes and cuts are where the canonical forms of the URLs are that a user means by them."""
+    page = Expansion.from_lines([line]).locate(key(canonical(url)))
+    assert (readable(page.prefix), str(page)) == (where.partition(" ")[0], where)
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
-    [("ftp://h/", "line 2: the scheme 'ftp'"), ("http://h/ | ", "line 2: an empty cut")],
+    [
+        ("ftp://h/", "line 2: the scheme 'ftp'"),
+        ("http://h/ | ", "line 2: an empty cut"),
+        ("http://h/ | | a", "line 2: an empty cut"),
+        ("http://h/ | a/b", "'a/b' is not one segment"),
+        ("http://h/ | ..", "'..' is not one segment"),
+        ("http://h/ | a\x02b", "a control character"),
+        ("http://h/a\x7f", "a control character"),
+        ("c\x01om", "a control character"),
+        ("localhost:8080", "'localhost:8080' is not a label .* http://host:8080/"),
+        ("com | a.b", "'a.b' is not a label"),
+        ("com | a b", "'a b' is not a label"),
+        ("com/docs", "'com/docs' is not a label"),
+    ],
 )
 def test_a_users_mistakes_are_named(line: str, message: str) -> None:
     """A line that cannot be understood is named by its number."""

@@ -58,6 +58,17 @@ def test_canonical_form_is_final(text: str) -> None:
     assert canonical(accepted(text)) == accepted(text)
 
 
+@given(
+    st.lists(st.sampled_from(["a", "..", ".", "%2e", ";jsessionid=1", ";JSESSIONID=", ";x", "/", "/"])),
+    st.lists(st.sampled_from(["a=1", "sid=2", "utm_x=3", "&", "&", "", "b"])),
+)
+@example(["x", "/", "..", ";jsessionid=1", "/", "y"], [])
+def test_cleaned_form_is_final(path: list[str], query: list[str]) -> None:
+    """A URL that was cleaned is canonical, and cleaning it again changes nothing."""
+    cleaned = canonical(f"http://a.com/{''.join(path)}?{''.join(query)}", urls.TRACKING)
+    assert canonical(cleaned, urls.TRACKING) == canonical(cleaned) == cleaned
+
+
 @given(URLS)
 def test_no_control_characters(text: str) -> None:
     """A canonical URL has no character that could be taken for a separator."""
@@ -94,6 +105,12 @@ def test_key_order_is_the_order_of_steps(one: str, two: str) -> None:
     """Keys compare as their lists of steps do."""
     a, b = key(accepted(one)), key(accepted(two))
     assert (a < b) == (steps(a) < steps(b))
+
+
+def test_only_canonical_urls_have_keys() -> None:
+    """A URL without a path is not canonical, and is refused."""
+    with pytest.raises(ValueError, match="not a canonical URL"):
+        key("http://ex.org")
 
 
 def test_a_longer_token_does_not_fall_between() -> None:

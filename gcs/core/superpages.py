@@ -10,35 +10,49 @@ What goes beyond the paper, and why:
 - What exists stays while it weighs between Δ/2 and 2Δ: moving a boundary moves URLs between machines.
 - A new singleton has no statistics of its own below it. A sample of whole keys gives them, so that one round
   goes as many levels deep as the sample supports.
+- Nothing is spelt out below a depth of 64 steps. A site can make paths of a thousand segments, each of which
+  would be a superpage with nearly nothing in it.
 - Weight is conserved: the new superpages of a node weigh together what the node did.
 """
 
 from __future__ import annotations
 
 import bisect
+import heapq
 import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from random import Random
 from typing import Final
 
 from gcs.core.sampling import Frequent, Sample
-from gcs.core.tree import COOL_SAMPLE, HOT_TOKENS, Expansion, Node, Rate, Superpage
-from gcs.core.urls import AFTER, next_step
+from gcs.core.tree import COOL_SAMPLE, Expansion, Node, Rate, Superpage
+from gcs.core.urls import AFTER, next_step, steps
 
 DELTA: Final = 20
+DEEPEST: Final = 64
+"""Steps to the deepest node."""
+_LINKED: Final = 8
+"""The links between two superpages are passed on to so many heirs of each, the largest, if there are more."""
 Shares = dict[int, float]
 """How much weight comes from which superpage of the old expansion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """The new expansion with its statistics, and for each superpage the old ones it comes from, by weight."""
+    """The new expansion with its counts, and for each superpage the old ones it comes from, by weight.
+
+    `queued` and `done` are the levels of the old superpages, as far as they belong to the new ones: what to
+    plan by. The new expansion itself has levels of zero, to which those of the next round can be added.
+    """
 
     expansion: Expansion
     sources: Sequence[Shares]
+    queued: Sequence[float]
+    done: Sequence[float]
 
     @property
     def weights(self) -> Sequence[float]:
@@ -55,12 +69,17 @@ def create(expansion: Expansion, k: int, delta: float = DELTA, *, random: Random
         raise ValueError(f"superpages need at least one gatherer and a positive delta, not {k} and {delta}")
     total = expansion.total()
     if total <= 0:
-        fresh = expansion.fresh()
-        return Creation(fresh, [{i: 0.0} for i in range(len(fresh.superpages))])
+        return _unchanged(expansion)
     builder = _Builder(expansion, total / (k * delta), Random(0) if random is None else random)
-    root = builder.existing(expansion.root)
-    made = Expansion(root)
-    return Creation(made, builder.carry(made))
+    return builder.carried(Expansion(builder.existing(expansion.root, 0)))
+
+
+def _unchanged(expansion: Expansion) -> Creation:
+    made = expansion.fresh()
+    made.merge([expansion])
+    queued, done = made.queued, made.done
+    made.clear_levels()
+    return Creation(made, [{number: 0.0} for number in range(len(made.superpages))], queued, done)
 
 
 _Item = tuple[str, float, Shares]
@@ -87,43 +106,40 @@ class _Builder:
             own[page.prefix].append(number)
         self.own = own
 
-    def existing(self, node: Node) -> Node:
+    def existing(self, node: Node, depth: int) -> Node:
         """The new form of a node that was spelt out already."""
-        counts = {step: self.totals[child.prefix] for step, child in node.children.items()}
-        kept = {step for step, count in counts.items() if count >= self.target / 2}
-        risen = {s: c for s, c in node.hot.counts.items() if c >= self.target and s}
-        contracted = {step: counts[step] for step in counts if step not in kept}
+        counts = {step: self.totals[node.children[step].prefix] for step in sorted(node.children)}
+        least = self.target if depth < DEEPEST else math.inf
+        kept = [step for step, count in counts.items() if count >= least / 2]
+        contracted = {step: count for step, count in counts.items() if count < least / 2}
+        risen = {s: c for s, c in sorted(node.hot.counts.items()) if c >= least and s}
         new = Node(node.prefix)
         new.hot, new.sample = self._cooled(node, risen, contracted)
         items = self._items(node, risen, contracted)
         self._cut(new, node.cuts, items)
-        new.children = {step: self.existing(node.children[step]) for step in kept}
+        new.children = {step: self.existing(node.children[step], depth + 1) for step in kept}
         for step, count in risen.items():
             source = self._interval(node, step)
-            new.children[step] = self.imagined(node.prefix + step, count, {source: 1.0})
+            new.children[step] = self.imagined(node.prefix + step, depth + 1, count, {source: 1.0})
         return new
 
-    def imagined(self, prefix: str, count: float, source: Shares) -> Node:
+    def imagined(self, prefix: str, depth: int, count: float, source: Shares) -> Node:
         """A node that is new: what is below it is known from the sample of whole keys alone."""
         keys = self.keys[
             bisect.bisect_left(self.keys, prefix) : bisect.bisect_left(self.keys, prefix + AFTER)
         ]
         seen = [next_step(k, len(prefix)) for k in keys]
         scale = count / len(keys) if keys else 0.0
-        counts = Counter(seen)
-        risen = {step: n * scale for step, n in counts.items() if step and n > 1 and n * scale >= self.target}
+        least = self.target if depth < DEEPEST else math.inf
+        risen = {s: n * scale for s, n in Counter(seen).items() if s and n > 1 and n * scale >= least}
         new = Node(prefix)
-        left = count - sum(risen.values())
+        left = max(0.0, count - sum(risen.values()))
         rest = [step for step in seen if step not in risen]
-        hot = Counter(rest).most_common(HOT_TOKENS)
-        new.hot = Frequent(
-            HOT_TOKENS, {s: int(n * scale) for s, n in hot if n > 1 and n * scale >= 1}, int(left)
-        )
         new.sample = Sample.standing_for(rest, int(left), COOL_SAMPLE, self.random)
         share = left / len(rest) if rest else left
         self._cut(new, (), [(step, share, source) for step in rest or ("",)])
         for step, weight in risen.items():
-            new.children[step] = self.imagined(prefix + step, weight, source)
+            new.children[step] = self.imagined(prefix + step, depth + 1, weight, source)
         return new
 
     def _interval(self, node: Node, step: str) -> int:
@@ -133,33 +149,39 @@ class _Builder:
     def _items(self, node: Node, risen: Mapping[str, float], contracted: Mapping[str, float]) -> list[_Item]:
         """The weight that is left to be cut, old interval by old interval, so that each is conserved."""
         numbers = self.own[node.prefix]
-        hot: list[list[tuple[str, float]]] = [[] for _ in numbers]
-        cool: list[list[str]] = [[] for _ in numbers]
+        found: list[list[tuple[str, float]]] = [[] for _ in numbers]
+        sampled: list[list[tuple[str, float]]] = [[] for _ in numbers]
         left = [self.old.visits[n] for n in numbers]
         find, cuts = bisect.bisect_right, node.cuts
         for step, count in node.hot.counts.items():
             place = find(cuts, step)
             left[place] -= count
             if step not in risen:
-                hot[place].append((step, count))
+                found[place].append((step, count))
+        uncounted = self._uncounted(node)
         for step in node.sample:
-            if step not in node.hot.counts:
-                cool[find(cuts, step)].append(step)
+            part = uncounted if step in node.hot.counts else 1.0
+            if part and step not in risen:
+                sampled[find(cuts, step)].append((step, part))
         items: list[_Item] = []
         for place, number in enumerate(numbers):
-            rest = left[place]
-            share = max(0.0, rest) / len(cool[place]) if cool[place] else 0.0
-            found = [*hot[place], *((step, share) for step in cool[place])]
-            if not found:
-                low = cuts[place - 1] if place else ""
-                found = [(low, max(0.0, rest))]
-            weight = sum(w for _, w in found)
+            rest = max(0.0, left[place])
+            parts = sum(part for _, part in sampled[place])
+            found[place] += [(step, rest * part / parts) for step, part in sampled[place]]
+            if not found[place]:
+                found[place].append((cuts[place - 1] if place else "", rest))
+            weight = sum(w for _, w in found[place])
             gone = sum(c for s, c in risen.items() if find(cuts, s) == place) if risen else 0.0
             correct = max(0.0, self.old.visits[number] - gone) / weight if weight else 0.0
             source = {number: 1.0}
-            items += [(step, w * correct, source) for step, w in found]
+            items += [(step, w * correct, source) for step, w in found[place]]
         items += [(s, c, self._below(node.prefix + s)) for s, c in contracted.items()]
         return items
+
+    def _uncounted(self, node: Node) -> float:
+        """The part of a node's visits from before its table of hot tokens: those of its time in a sample."""
+        visits = sum(self.old.visits[number] for number in self.own[node.prefix])
+        return max(0.0, 1 - node.hot.total / visits) if visits else 0.0
 
     def _below(self, prefix: str) -> Shares:
         """The parts of what the old expansion had at or below a node."""
@@ -199,23 +221,23 @@ class _Builder:
             first = last
         self.made[node.prefix] = shares
 
-    def carry(self, made: Expansion) -> list[Shares]:
+    def carried(self, made: Expansion) -> Creation:
         """Give the new superpages what belongs to them of the old ones' statistics, by their shares."""
         sources: list[Shares] = []
         for node in made.nodes():
             sources += self.made[node.prefix]
         made.visits = [sum(shares.values()) for shares in sources]
+        old = self.old.keys
+        made.keys = Sample.restore(old.capacity, old.total, old.limit, old.ranked())
         heirs = self._heirs(made, sources)
+        queued, done = ([0.0] * len(sources) for _ in range(2))
         for source, inherited in heirs.items():
             for number, share in inherited:
-                made.queued[number] += self.old.queued[source] * share
-                made.done[number] += self.old.done[source] * share
+                queued[number] += self.old.queued[source] * share
+                done[number] += self.old.done[source] * share
         self._carry_rates(made, heirs)
-        for (a, b), count in self.old.links.items():
-            for (i, share_a), (j, share_b) in itertools.product(heirs[a], heirs[b]):
-                made.links[i, j] = made.links.get((i, j), 0.0) + count * share_a * share_b
-        made.keys = Sample.restore(self.old.keys.capacity, self.old.keys.total, self.old.keys.ranked())
-        return sources
+        self._carry_links(made, heirs)
+        return Creation(made, sources, queued, done)
 
     def _heirs(self, made: Expansion, sources: Sequence[Shares]) -> defaultdict[int, list[tuple[int, float]]]:
         """For each old superpage, the new ones that have a part of it, and which part."""
@@ -226,8 +248,21 @@ class _Builder:
                     heirs[source].append((number, weight / self.old.visits[source]))
         for source, page in enumerate(self.old.superpages):
             if source not in heirs:  # never visited, so its place alone says who inherits
-                heirs[source].append((made.locate_index(page.start), 1.0))
+                heirs[source].append((made.index[_place(made.root, page)], 1.0))
         return heirs
+
+    def _carry_links(self, made: Expansion, heirs: Mapping[int, list[tuple[int, float]]]) -> None:
+        """Links between two superpages are shared out among the heirs of both; those within one stay so."""
+        largest = {source: _largest(inherited) for source, inherited in heirs.items()}
+        for (a, b), count in self.old.links.items():
+            if a == b:
+                parts = [((i, i), share) for i, share in heirs[a]]
+            else:
+                few = len(heirs[a]) * len(heirs[b]) <= _LINKED**2
+                ends = (heirs[a], heirs[b]) if few else (largest[a], largest[b])
+                parts = [((i, j), part * other) for (i, part), (j, other) in itertools.product(*ends)]
+            for pair, share in parts:
+                made.links[pair] = made.links.get(pair, 0.0) + count * share
 
     def _carry_rates(self, made: Expansion, heirs: Mapping[int, list[tuple[int, float]]]) -> None:
         for gatherer, table in self.old.rates.items():
@@ -236,6 +271,24 @@ class _Builder:
                     made.add_rate(gatherer, number, rate.pages * share, rate.seconds * share)
         for gatherer, rate in self.old.communication.items():
             made.communication[gatherer] = Rate(rate.pages, rate.seconds)
+
+
+def _place(root: Node, page: Superpage) -> Superpage:
+    """The superpage that lies where one of another expansion does, or begins."""
+    node, low = root, page.low
+    for step in steps(page.prefix):
+        if step not in node.children:
+            low = step
+            break
+        node = node.children[step]
+    return list(node.intervals())[bisect.bisect_right(node.cuts, low)]
+
+
+def _largest(heirs: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """A few heirs with the largest shares, who inherit all."""
+    chosen = heapq.nlargest(_LINKED, heirs, key=itemgetter(1))
+    scale = sum(share for _, share in heirs) / sum(share for _, share in chosen)
+    return [(number, share * scale) for number, share in chosen]
 
 
 def _choose_cuts(

@@ -9,6 +9,10 @@ Since keys are in tree order, all this is one flat list of boundaries: between t
 superpage (an interval that a singleton interrupts has several pieces), and `locate` is one bisect.
 
 A gatherer counts in its own copy. `merge` adds copies up: exactly for counters, in distribution for samples.
+
+Visits, links and rates are counts: they grow from round to round. `queued` and `done` are *levels*, what the
+owner of a superpage holds when it reports. Those of one round add up, for a superpage has one owner; those of
+different rounds do not, so an expansion that goes from one round into the next begins with levels of zero.
 """
 
 from __future__ import annotations
@@ -17,23 +21,27 @@ import bisect
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgpack
 
+from gcs.core.lines import understood
 from gcs.core.sampling import Frequent, Sample
-from gcs.core.urls import AFTER, Rejected, canonical, key, readable, steps
+from gcs.core.urls import AFTER, Rejected, next_step, readable, steps
 
-VERSION: Final = 1
+VERSION: Final = 2
 HOT_TOKENS: Final = 200
 COOL_SAMPLE: Final = 200
 KEY_SAMPLE: Final = 4096
 
 _STEP = re.compile(r"[\x01-\x04][^\x01-\x04]*")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +105,11 @@ class Node:
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, in the order of the tree."""
-        yield self
-        for step in sorted(self.children):
-            yield from self.children[step].walk()
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += [node.children[step] for step in sorted(node.children, reverse=True)]
 
 
 class Expansion:
@@ -107,6 +117,7 @@ class Expansion:
 
     def __init__(self, root: Node | None = None) -> None:
         self.root = Node("") if root is None else root
+        self._tree = list(self.root.walk())
         self.superpages: list[Superpage] = []
         self._nodes: list[Node] = []
         self._starts: list[str] = []
@@ -138,7 +149,7 @@ class Expansion:
 
     def nodes(self) -> list[Node]:
         """All nodes, in the order of the tree: parents first."""
-        return list(self.root.walk())
+        return list(self._tree)
 
     def node_of(self, number: int) -> Node:
         """The node whose interval a superpage is."""
@@ -153,17 +164,20 @@ class Expansion:
 
     def visit_many(self, keys: Sequence[str], random: Random) -> None:
         """Count URLs, each once, at its owner, when it is new."""
-        match, groups = _STEP.match, defaultdict[int, list[str]](list)
-        for k, segment in zip(keys, map(partial(bisect.bisect_right, self._starts), keys), strict=True):
-            groups[segment].append(k)
-        for segment, group in groups.items():
+        match, find = _STEP.match, partial(bisect.bisect_right, self._starts)
+        for segment, neighbours in groupby(sorted(keys), find):
             number = self._segments[segment - 1]
             node = self._nodes[number]
-            at = len(node.prefix)
-            seen = [found.group() if (found := match(k, at)) else "" for k in group]
-            self.visits[number] += len(seen)
-            node.hot.add_many(seen)
-            node.sample.add_many(seen, random)
+            group, at = list(neighbours), len(node.prefix)
+            self.visits[number] += len(group)
+            if len(group) == 1:  # as is usual with few keys and many superpages
+                step = next_step(group[0], at)
+                node.hot.add(step)
+                node.sample.add(step, random)
+            else:
+                seen = [found.group() if (found := match(k, at)) else "" for k in group]
+                node.hot.add_many(seen)
+                node.sample.add_many(seen, random)
         self.keys.add_many(keys, random)
 
     def total(self) -> float:
@@ -190,25 +204,35 @@ class Expansion:
         self.rates[gatherer].setdefault(number, Rate()).add(pages, seconds)
 
     def merge(self, others: Iterable[Expansion]) -> None:
-        """Add what others have seen in the same expansion; raises ValueError for another one."""
-        mine = self.nodes()
-        for other in others:
-            if other.superpages != self.superpages:
-                raise ValueError("only copies of one expansion can be merged")
-            for ours, theirs in zip(mine, other.nodes(), strict=True):
-                ours.hot.merge(theirs.hot)
-                ours.sample.merge(theirs.sample)
-            self.visits = [a + b for a, b in zip(self.visits, other.visits, strict=True)]
-            self.queued = [a + b for a, b in zip(self.queued, other.queued, strict=True)]
-            self.done = [a + b for a, b in zip(self.done, other.done, strict=True)]
+        """Add what others have seen in the same expansion; raises ValueError for another one.
+
+        Levels add up too, so this one's are zero when a round's first copies come (see `clear_levels`).
+        """
+        copies = list(others)
+        if any(other.boundaries() != self.boundaries() for other in copies):
+            raise ValueError("only copies of one expansion can be merged")
+        for ours, *theirs in zip(self.nodes(), *(other.nodes() for other in copies), strict=True):
+            seen = [node for node in theirs if node.sample.total or node.hot.total]
+            if seen:
+                ours.hot.merge(*(node.hot for node in seen))
+                ours.sample.merge(*(node.sample for node in seen))
+        self.keys.merge(*(other.keys for other in copies))
+        self.visits = _summed(each.visits for each in (self, *copies))
+        self.queued = _summed(each.queued for each in (self, *copies))
+        self.done = _summed(each.done for each in (self, *copies))
+        for other in copies:
             for pair, count in other.links.items():
                 self.links[pair] = self.links.get(pair, 0) + count
-            self.keys.merge(other.keys)
             for gatherer, table in other.rates.items():
                 for number, rate in table.items():
                     self.add_rate(gatherer, number, rate.pages, rate.seconds)
             for gatherer, rate in other.communication.items():
                 self.communication[gatherer].add(rate.pages, rate.seconds)
+
+    def clear_levels(self) -> None:
+        """Begin a round: nothing is known yet of what is queued and done in it."""
+        self.queued = [0] * len(self.superpages)
+        self.done = [0] * len(self.superpages)
 
     def fresh(self) -> Expansion:
         """The same expansion with nothing seen yet: what a gatherer counts in."""
@@ -224,6 +248,7 @@ class Expansion:
             http://www.ibm.com/docs/ | K | T    … whose children are cut before K and before T
             com | ibm | sun                     host labels, right to left, work too
 
+        Prefixes and cuts take the form that canonical URLs have. A bar separates with spaces around it only.
         Raises ValueError with the line's number. Empty lines and those that begin with # are passed over.
         """
         root = Node("")
@@ -231,15 +256,12 @@ class Expansion:
             text = line.strip()
             if not text or text.startswith("#"):
                 continue
-            where, *cuts = [part.strip() for part in text.split("|")]
             try:
-                prefix, separator = _prefix_of(where)
+                prefix, cuts = understood(text)
             except Rejected as error:
                 raise ValueError(f"line {number}: {error}") from None
             node = _spell_out(root, prefix)
-            if any(not c for c in cuts):
-                raise ValueError(f"line {number}: an empty cut")
-            node.cuts = tuple(sorted({*node.cuts, *(separator + c for c in cuts)}))
+            node.cuts = tuple(sorted({*node.cuts, *cuts}))
         return cls(root)
 
     def to_bytes(self) -> bytes:
@@ -249,7 +271,7 @@ class Expansion:
                 n.prefix,
                 n.cuts,
                 (n.hot.capacity, n.hot.total, n.hot.error, n.hot.counts),
-                (n.sample.capacity, n.sample.total, n.sample.ranked()),
+                (n.sample.capacity, n.sample.total, n.sample.limit, n.sample.ranked()),
             )
             for n in self.nodes()
         ]
@@ -262,14 +284,14 @@ class Expansion:
             "links": [(a, b, n) for (a, b), n in self.links.items()],
             "rates": {g: [(j, r.pages, r.seconds) for j, r in t.items()] for g, t in self.rates.items()},
             "communication": {g: (r.pages, r.seconds) for g, r in self.communication.items()},
-            "keys": (self.keys.capacity, self.keys.total, self.keys.ranked()),
+            "keys": (self.keys.capacity, self.keys.total, self.keys.limit, self.keys.ranked()),
         }
         packed: bytes = msgpack.packb(state)
         return zlib.compress(packed, 1)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Expansion:
-        """What `to_bytes` gave; raises ValueError for anything else or a newer version."""
+        """What `to_bytes` gave; raises ValueError for anything else or another version."""
         try:
             state: Any = msgpack.unpackb(zlib.decompress(data), use_list=False)
             version = state["version"]
@@ -277,60 +299,82 @@ class Expansion:
             raise ValueError("these are not the bytes of an expansion") from None
         if version != VERSION:
             raise ValueError(f"an expansion of version {version}; this program reads version {VERSION}")
+        try:
+            return cls._restored(state)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            raise ValueError("these are the bytes of a damaged expansion") from None
+
+    @classmethod
+    def _restored(cls, state: Mapping[str, Any]) -> Expansion:
+        """An expansion from its parts; raises whatever comes of parts that do not fit together."""
         root = Node("")
         for prefix, cuts, hot, sample in state["nodes"]:
             node = _spell_out(root, prefix)
+            if node.prefix != prefix or cuts != tuple(sorted({*_all(str, cuts)})):
+                raise ValueError("no node")
             node.cuts = cuts
-            node.hot = Frequent(hot[0], dict(hot[3]), hot[1], hot[2])
-            node.sample = Sample.restore(*sample)
+            capacity, total, error, counts = hot
+            _all(str, counts)
+            _all(int, (capacity, total, error, *counts.values()))
+            node.hot = Frequent(capacity, dict(counts), total, error)
+            node.sample = _sample(*sample)
         made = cls(root)
-        made.visits, made.queued, made.done = (list(state[k]) for k in ("visits", "queued", "done"))
+        count = len(made.superpages)
+        made.visits, made.queued, made.done = (
+            list(_all((int, float), state[name], count)) for name in ("visits", "queued", "done")
+        )
         made.links = {(a, b): n for a, b, n in state["links"]}
+        _all((int, float), made.links.values())
         for gatherer, table in state["rates"].items():
             for number, pages, seconds in table:
                 made.add_rate(gatherer, number, pages, seconds)
+        named = {*(end for pair in made.links for end in pair), *(n for t in made.rates.values() for n in t)}
+        if not named <= set(range(count)):
+            raise ValueError("no superpage")
         for gatherer, (pages, seconds) in state["communication"].items():
             made.communication[gatherer].add(pages, seconds)
-        made.keys = Sample.restore(*state["keys"])
+        made.keys = _sample(*state["keys"])
         return made
 
     # The flat list
 
     def _lay_out(self) -> None:
         """Number the superpages and write down where each begins, and begins again after a singleton."""
-        pending: list[tuple[str, int]] = []
-        self._lay_out_node(self.root, pending)
-        for start, number in pending:
+        pieces: list[tuple[str, int]] = []
+        for node in self._tree:
+            first = len(self.superpages)
+            intervals = list(node.intervals())
+            self.superpages += intervals
+            self._nodes += [node] * len(intervals)
+            pieces += [(page.start, number) for number, page in enumerate(intervals, start=first)]
+            pieces += [
+                (node.prefix + step + AFTER, first + bisect.bisect_right(node.cuts, step))
+                for step in node.children
+            ]
+        # Sorting leaves a singleton after the cut at the same place, whose piece before it is empty.
+        pieces.sort(key=itemgetter(0))
+        for start, number in pieces:
             if self._starts and self._starts[-1] == start:
-                self._segments[-1] = number  # the piece before it is empty
+                self._segments[-1] = number
             else:
                 self._starts.append(start)
                 self._segments.append(number)
 
-    def _lay_out_node(self, node: Node, pieces: list[tuple[str, int]]) -> None:
-        first = len(self.superpages)
-        for page in node.intervals():
-            self.superpages.append(page)
-            self._nodes.append(node)
-        pieces.append((node.prefix, first))
-        number = first
-        cuts = iter((*node.cuts, None))
-        cut = next(cuts)
-        for step in sorted(node.children):
-            while cut is not None and cut <= step:
-                number += 1
-                pieces.append((node.prefix + cut, number))
-                cut = next(cuts)
-            self._lay_out_node(node.children[step], pieces)
-            pieces.append((node.prefix + step + AFTER, number))
-        while cut is not None:
-            number += 1
-            pieces.append((node.prefix + cut, number))
-            cut = next(cuts)
+
+def _summed(columns: Iterable[Sequence[float]]) -> list[float]:
+    return [sum(row) for row in zip(*columns, strict=True)]
 
 
-def _copied(node: Node) -> Node:
-    return Node(node.prefix, {step: _copied(child) for step, child in node.children.items()}, node.cuts)
+def _copied(root: Node) -> Node:
+    """The same nodes, with nothing seen."""
+    copy = Node(root.prefix, cuts=root.cuts)
+    waiting = [(root, copy)]
+    while waiting:
+        node, into = waiting.pop()
+        for step, child in node.children.items():
+            into.children[step] = Node(child.prefix, cuts=child.cuts)
+            waiting.append((child, into.children[step]))
+    return copy
 
 
 def _spell_out(root: Node, prefix: str) -> Node:
@@ -343,9 +387,21 @@ def _spell_out(root: Node, prefix: str) -> Node:
     return node
 
 
-def _prefix_of(where: str) -> tuple[str, str]:
-    """The prefix that a user's line means, and the kind of step its children are."""
-    if "://" not in where:
-        labels = [label.strip().lower() for label in where.replace(",", ".").split(".") if label.strip()]
-        return "".join("\x02" + label for label in labels), "\x02"
-    return key(canonical(where)).removesuffix("\x04"), "\x04"
+def _sample(capacity: int, total: int, limit: float, ranked: Sequence[tuple[float, str]]) -> Sample:
+    """A sample that was stored; raises for what is none."""
+    _all(str, [value for _, value in ranked])
+    _all(int, (capacity, total))
+    if len(ranked) > capacity:
+        raise ValueError("no sample")
+    return Sample.restore(capacity, total, float(limit), ranked)
+
+
+def _all(
+    kind: type | tuple[type, ...], values: Collection[_Value], count: int | None = None
+) -> Collection[_Value]:
+    """These values; raises if there is one of another type, or another number of them."""
+    if not all(issubclass(found, kind) for found in set(map(type, values))):
+        raise TypeError("another type")
+    if count is not None and len(values) != count:
+        raise ValueError("another length")
+    return values

@@ -86,9 +86,12 @@ def canonical(url: str, cleaning: Cleaning = NO_CLEANING) -> str:
         raise Rejected("no host")
     if "@" in authority:
         raise Rejected("a user name or password in the URL")
+    before = path
     if cleaning.any:
         path, query = _clean(path, query, cleaning)
     clean = f"{scheme}://{authority}{path}" + ("" if query is None else f"?{query}")
+    if path != before:
+        return canonical(clean)  # a segment that was cleaned may have become a dot or two
     if len(clean) > MAX_LENGTH:
         raise Rejected(f"{len(clean)} characters, over {MAX_LENGTH}")
     return clean
@@ -132,9 +135,11 @@ def _split_port(authority: str) -> tuple[str, str]:
 
 
 def key(url: str) -> str:
-    """The key of a canonical URL."""
+    """The key of a canonical URL; raises ValueError for one without a path, which is none."""
     scheme, _, rest = url.partition("://")
     slash = rest.find("/")
+    if slash < 0:
+        raise ValueError(f"not a canonical URL: {url!r}")
     authority, tail = rest[:slash], rest[slash + 1 :]
     path, question, query = tail.partition("?")
     steps = _host_prefix(scheme, authority) + PATH + path.replace("/", PATH)

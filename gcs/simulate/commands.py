@@ -64,7 +64,7 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "pages": "Pages of a site, or of the graph.",
         "degree": "Mean number of links of a page.",
         "exponent": "Exponent of the distribution of in-degrees.",
-        "local": "Part of the links that stay within a gatherer's own pages.",
+        "local": "Part of the links that stay within their site.",
     }
 )
 

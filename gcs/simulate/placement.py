@@ -265,14 +265,18 @@ class Runner:
             )
 
     def _recount(self, expansion: Expansion) -> None:
-        """Gatherers count what they hold; only until then are the weights of new superpages estimates."""
+        """Gatherers count what they hold; only until then are the weights of new superpages estimates.
+
+        All of it is to be crawled once more in the next run.
+        """
         if expansion is not self._counted:
             starts, numbers = zip(*expansion.boundaries(), strict=True)
             cuts = [bisect.bisect_left(self._world.keys, start) for start in starts]
             lengths = np.diff([*cuts, len(self._world.keys)])
             held = np.bincount(numbers, lengths, len(expansion.superpages)).tolist()
-            expansion.visits, expansion.queued = held, list(held)
+            expansion.visits = held
             self._counted = expansion
+        expansion.queued = list(expansion.visits)
 
     def _owners(self, plan: Plan) -> IntArray:
         """The owner of each page by a plan; both are sorted."""

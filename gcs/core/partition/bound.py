@@ -31,6 +31,9 @@ _PRICE_ROUNDS: Final = 300
 _COLUMNS: Final = 3
 _TURNS: Final = 60
 _EXACT: Final = 1e-6
+_HOPELESS: Final = 1e12
+"""A pair that costs so many times the bound is left out: the solver cannot reckon with it, and as all the
+superpages together take at most k times the bound where they take least, the best partition has none."""
 _GOLDEN: Final = (5**0.5 - 1) / 2
 
 
@@ -119,8 +122,10 @@ def _solve_within(costs: FloatArray, deadline: float, seed: IntArray) -> _Soluti
 def _solve(costs: FloatArray, found: Prices, seed: IntArray) -> _Solution:
     """Solve the program over pairs of finite cost, starting from the pairs of a seed and of prices."""
     m, k = costs.shape
-    possible = np.isfinite(costs)
-    master = _Master(np.where(possible, costs / found.bound, 0.0))
+    unit = max(found.bound, float(costs.min(axis=1).sum()) / k)
+    possible = costs <= _HOPELESS * unit
+    costs = np.where(possible, costs, np.inf)
+    master = _Master(np.where(possible, costs / unit, 0.0))
     master.add(_cheapest(costs * found.each, _COLUMNS))
     seeded = np.flatnonzero(possible[np.arange(m), seed])
     master.add(seeded * k + seed[seeded])
@@ -139,7 +144,7 @@ def _solve(costs: FloatArray, found: Prices, seed: IntArray) -> _Solution:
             break
         master.add(fresh)
     pairs, share = master.shares()
-    return _Solution(pairs // k, pairs % k, share, bound * found.bound, exact)
+    return _Solution(pairs // k, pairs % k, share, bound * unit, exact)
 
 
 def _cheapest(priced: FloatArray, count: int) -> IntArray:
@@ -200,8 +205,10 @@ class _Master:
         return self._solver.getInfo().objective_function_value, each / each.sum(), duals[k:]
 
     def shares(self) -> tuple[IntArray, FloatArray]:
-        """The pairs with a positive share, and their shares."""
+        """The pairs with a positive share, and their shares; none if the solver has no solution of them."""
         share = np.array(self._solver.getSolution().col_value)[1:]
+        if len(share) != len(self._pairs):
+            return np.empty(0, np.intp), np.empty(0)
         used = share > 1e-9
         return self._pairs[used], share[used]
 

@@ -175,11 +175,15 @@ class _Search:
         if not self.capped:
             return False
         over = self.used - self.room_for
-        full = [i for i in np.argsort(-over, kind="stable").tolist() if over[i] > 0]
+        # Beside a cap of 0, what sizes add up to is where rounding errors come from.
+        least = 1e-9 * np.maximum(self.given.caps, self.given.sizes.max(initial=0.0))
+        full = [i for i in np.argsort(-over, kind="stable").tolist() if over[i] > least[i]]
         return any(self._send_away(i) or self._exchange_for_smaller(i) for i in full)
 
     def _send_away(self, full: int) -> bool:
         mine = np.flatnonzero((self.owner == full) & (self.given.sizes > 0))
+        if not len(mine):
+            return False
         after = np.where(self._fits(mine), self.times + self.marginal[mine], np.inf)
         j, to = divmod(int(after.argmin()), after.shape[1])
         if not np.isfinite(after[j, to]):

@@ -4,13 +4,16 @@ Both decide once for each domain and are not moved by what fetches take. The has
 gatherers. Proximity needs three rounds of them for each new domain: who discovers it *announces* it, all
 measure the delay, and the announcer decides for the one with the smallest and tells the others. Of several
 announcers the first counts, which the caller settles with one atomic swap; here that is the first `announce`.
+
+A plan is a list of ranges, so a domain that it does not know belongs to the range that it lies in; the next
+plan puts it where it belongs. Only what was announced since the plan is decided by word, as in the paper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gcs.core.placement.interface import Probe
+from gcs.core.placement.interface import Probe, named
 from gcs.core.placement.plan import Domain, Plan, Sites, by_site, rendezvous
 
 
@@ -18,20 +21,18 @@ class HashPlacement:
     """The owner of a domain is a hash of its name (rendezvous hashing: a join moves only its share)."""
 
     def __init__(self, gatherers: Sequence[str], *, domain: Domain) -> None:
-        self._gatherers = _some(gatherers)
+        self._gatherers = named(gatherers)
         self._sites = Sites(domain)
-        self._owners: dict[str, str] = {}
+        self._known: dict[str, None] = {}
+        self._plan: Plan | None = None
 
     def owner(self, key: str) -> str:
-        """The gatherer whose hash with the key's domain is the highest."""
-        site = self._sites.of(key)
-        if site not in self._owners:
-            self._owners[site] = rendezvous(site, self._gatherers)
-        return self._owners[site]
+        """By the plan; before there is one, the gatherer whose hash with the key's domain is the highest."""
+        return self._plan.owner(key) if self._plan else rendezvous(self._sites.of(key), self._gatherers)
 
     def observe(self, key: str, gatherer: str, seconds: float, *, pages: int = 1) -> None:
         """Note that the domain exists; nothing else counts."""
-        self.owner(key)
+        self._known[self._sites.of(key)] = None
 
     def probes(self) -> Sequence[Probe]:
         """None: a hash has nothing to learn."""
@@ -40,26 +41,30 @@ class HashPlacement:
     def replan(self, gatherers: Sequence[str] | None = None) -> Plan:
         """The plan of the domains known so far."""
         if gatherers is not None:
-            self._gatherers = _some(gatherers)
-            self._owners = {site: rendezvous(site, self._gatherers) for site in self._owners}
-        return by_site(self._owners, otherwise=self._gatherers[0])
+            self._gatherers = named(gatherers)
+        owners = {site: rendezvous(site, self._gatherers) for site in self._known}
+        self._plan = by_site(owners, otherwise=self._gatherers[0])
+        return self._plan
 
 
 class ProximityPlacement:
     """The owner of a domain is the gatherer that measured the smallest delay when it was announced."""
 
     def __init__(self, gatherers: Sequence[str], *, domain: Domain) -> None:
-        self._gatherers = _some(gatherers)
+        self._gatherers = named(gatherers)
         self._sites = Sites(domain)
         self._announcer: dict[str, str] = {}
         self._delays: dict[str, dict[str, float]] = {}
         self._owners: dict[str, str] = {}
+        self._plan: Plan | None = None
 
     def owner(self, key: str) -> str:
         """The nearest gatherer; while that is not decided, the announcer, with whom the URLs wait."""
         site = self._sites.of(key)
         decided = self._owners.get(site) or self._announcer.get(site)
-        return decided or rendezvous(site, self._gatherers)
+        if decided:
+            return decided
+        return self._plan.owner(key) if self._plan else rendezvous(site, self._gatherers)
 
     def announce(self, key: str, gatherer: str) -> str:
         """A gatherer has discovered the domain of a key; the answer is who decides about it."""
@@ -78,7 +83,7 @@ class ProximityPlacement:
     def observe(self, key: str, gatherer: str, seconds: float, *, pages: int = 1) -> None:
         """A delay that was measured for an announced domain; later ones do not count."""
         site = self._sites.of(key)
-        if site in self._owners or site not in self._announcer:
+        if site in self._owners or site not in self._announcer or pages <= 0:
             return
         self._delays.setdefault(site, {}).setdefault(gatherer, seconds / pages)
         if self._delays[site].keys() >= set(self._gatherers):
@@ -87,7 +92,7 @@ class ProximityPlacement:
     def replan(self, gatherers: Sequence[str] | None = None) -> Plan:
         """Decide with the delays that have come; what a lost gatherer had goes to the next nearest."""
         if gatherers is not None:
-            self._gatherers = _some(gatherers)
+            self._gatherers = named(gatherers)
             for site, announcer in self._announcer.items():
                 if announcer not in self._gatherers:
                     self._announcer[site] = rendezvous(site, self._gatherers)
@@ -95,7 +100,8 @@ class ProximityPlacement:
             if self._owners.get(site) not in self._gatherers:
                 self._decide(site)
         owners = {site: self._owners.get(site, who) for site, who in self._announcer.items()}
-        return by_site(owners, otherwise=self._gatherers[0])
+        self._plan = by_site(owners, otherwise=self._gatherers[0])
+        return self._plan
 
     def _decide(self, site: str) -> None:
         """What the announcer does when the answers are in: the smallest delay, itself if equal."""
@@ -103,9 +109,3 @@ class ProximityPlacement:
         self._owners.pop(site, None)
         if answers:
             self._owners[site] = min(answers, key=lambda g: (answers[g], g != self._announcer[site], g))
-
-
-def _some(gatherers: Sequence[str]) -> tuple[str, ...]:
-    if not gatherers or len(set(gatherers)) < len(gatherers):
-        raise ValueError("a placement needs one gatherer or more, each with a name of its own")
-    return tuple(gatherers)

@@ -1,8 +1,9 @@
 """What every placement can be asked. Five answer: superpages, hash, proximity, TWOMA and OMA.
 
-A placement is told what fetches took, and at a replan it decides anew who owns what. Between replans `owner`
-does not change its mind about a site. It owns no clock and fetches nothing: a *probe* is its wish that one
-page be fetched by someone who does not own it, so that it learns how near that gatherer is.
+A placement is told what fetches took, and at a replan it decides anew who owns what. From then on `owner`
+says what the plan says, of sites that are known and of those that are not; before the first plan all sites
+are dealt by a hash. It owns no clock and fetches nothing: a *probe* is its wish that one page be fetched by
+someone who does not own it, so that it learns how near that gatherer is.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ class Probe:
 
     site: str
     gatherer: str
+
+
+def named(gatherers: Sequence[str]) -> tuple[str, ...]:
+    """These gatherers; raises ValueError if there are none, or two of one name."""
+    if not gatherers or len(set(gatherers)) < len(gatherers):
+        raise ValueError("a placement needs one gatherer or more, each with a name of its own")
+    return tuple(gatherers)
 
 
 class Placement(Protocol):

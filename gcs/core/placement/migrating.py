@@ -2,8 +2,9 @@
 
 A replan is a crawler run: the durations of all sites since the last one go into one step of the automaton,
 and the arms in which it leaves the sites are the owners. New sites are dealt to arms by a hash, evenly on
-average. When a gatherer joins or leaves, the papers have nothing to say; here a newcomer gets the share that
-it wins by that hash, and what a leaver had is dealt out by it.
+average; what they took before, while they belonged to the range of the plan that they lie in, does not count.
+When a gatherer joins or leaves, the papers have nothing to say; here a newcomer gets the share that it wins
+by that hash, and what a leaver had is dealt out by it. One that is alone owns everything, and nothing moves.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from gcs.core.automata import FloatArray, IntArray, Moves, Oma, Pair, Twoma
-from gcs.core.placement.interface import Probe
+from gcs.core.placement.interface import Probe, named
 from gcs.core.placement.plan import Domain, Plan, Sites, by_site, rendezvous
 
 
@@ -25,26 +26,24 @@ class _Migrating(ABC):
         self, gatherers: Sequence[str], *, domain: Domain, rng: np.random.Generator, states: int
     ) -> None:
         self._sites = Sites(domain)
-        self._gatherers = _several(gatherers)
+        self._gatherers = named(gatherers)
         self._rng = rng
         self._states = states
         self._number: dict[str, int] = {}
         self._arm = np.empty(0, dtype=np.int64)
         self._state = np.empty(0, dtype=np.int64)
         self._seconds: dict[int, float] = {}
+        self._plan: Plan | None = None
 
     def owner(self, key: str) -> str:
-        """The arm in which the key's site is."""
-        site = self._sites.of(key)
-        number = self._number.get(site)
-        if number is None or number >= len(self._arm):
-            return rendezvous(site, self._gatherers)
-        return self._gatherers[int(self._arm[number])]
+        """By the plan, that is the arm in which the key's site is; before there is one, by a hash."""
+        return self._plan.owner(key) if self._plan else rendezvous(self._sites.of(key), self._gatherers)
 
     def observe(self, key: str, gatherer: str, seconds: float, *, pages: int = 1) -> None:
         """Add to the duration of the key's site in this run; only its owner's fetches count."""
         number = self._numbered(key)
-        if gatherer == self.owner(key):
+        placed = number < len(self._arm) or self._plan is None
+        if placed and gatherer == self.owner(key):
             self._seconds[number] = self._seconds.get(number, 0.0) + seconds
 
     def probes(self) -> Sequence[Probe]:
@@ -53,13 +52,16 @@ class _Migrating(ABC):
 
     def replan(self, gatherers: Sequence[str] | None = None) -> Plan:
         """One step of the automaton, after the newcomers among sites and gatherers have got their places."""
+        members = self._gatherers if gatherers is None else named(gatherers)
         durations = self._durations()
-        self._arm, self._state = self._stepped(durations)
-        if gatherers is not None and tuple(gatherers) != self._gatherers:
-            self._regroup(_several(gatherers))
-        self._seconds.clear()
+        if len(self._gatherers) > 1:
+            self._arm, self._state = self._stepped(durations)
+        if members != self._gatherers:
+            self._regroup(members)
+        self._forget()
         owners = {site: self._gatherers[self._arm[number]] for site, number in self._number.items()}
-        return by_site(owners, otherwise=self._gatherers[0])
+        self._plan = by_site(owners, otherwise=self._gatherers[0])
+        return self._plan
 
     @abstractmethod
     def _stepped(self, durations: FloatArray) -> tuple[IntArray, IntArray]:
@@ -68,6 +70,10 @@ class _Migrating(ABC):
     @abstractmethod
     def _first_states(self, count: int) -> IntArray:
         """The states in which sites begin."""
+
+    def _forget(self) -> None:
+        """Begin a new run."""
+        self._seconds.clear()
 
     def _numbered(self, key: str) -> int:
         return self._number.setdefault(self._sites.of(key), len(self._number))
@@ -159,11 +165,8 @@ class OmaPlacement(_Migrating):
         )
         pairs = np.array([(a, b) for a, b in self._partner.items() if a < b], dtype=np.int64).reshape(-1, 2)
         automaton.step(durations, pairs)
-        self._partner.clear()
         return automaton.arm, automaton.state
 
-
-def _several(gatherers: Sequence[str]) -> tuple[str, ...]:
-    if len(gatherers) < 2 or len(set(gatherers)) < len(gatherers):
-        raise ValueError("sites can only move between two gatherers or more, each with a name of its own")
-    return tuple(gatherers)
+    def _forget(self) -> None:
+        super()._forget()
+        self._partner.clear()

@@ -48,6 +48,8 @@ _OUTLIER: Final = 4.0
 """What is further from the mean, relatively, counts as if it were only so far."""
 _SETTLED: Final = 1.5
 """Observations that a mean takes before it serves to measure the noise around it."""
+_FORGOTTEN: Final = 1e-30
+"""Observations that have lost all but this weight are as good as none, and their variance as infinite."""
 _SHIFT: Final = 6
 """The asymptotic series are used from here on."""
 
@@ -120,7 +122,7 @@ class Paces:
     def belief(self, group: IntArray) -> Belief:
         """What is known of each site, given which are neighbours; an unobserved pair takes their pace."""
         groups = int(group.max(initial=-1)) + 1
-        observed = self._count > 0
+        observed = self._count > _FORGOTTEN
         shape = np.where(observed, self._count, 1.0) / self.variation**2
         logs = np.log(np.divide(self._total, self._count, out=np.ones_like(self._total), where=observed))
         logs += np.log(shape) - digamma(shape)

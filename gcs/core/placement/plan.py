@@ -154,8 +154,9 @@ class Sites:
         labels = host[1:].split(HOST)
         if labels[0].isdigit() or labels[0].startswith("["):
             return host + SCHEME
-        registered = self._domain(".".join(reversed(labels)))
-        count = registered.count(".") + 1 if registered else 0
+        rooted = labels[0] == ""  # by a dot at the end of the name, which a registered domain is without
+        registered = self._domain(".".join(reversed(labels[rooted:])))
+        count = registered.count(".") + 1 + rooted if registered else 0
         # A bare suffix is a host like any other, but what is registered below it is not part of it.
         return HOST + HOST.join(labels[:count]) if count else host + SCHEME
 

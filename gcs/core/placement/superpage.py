@@ -25,7 +25,7 @@ import numpy as np
 
 from gcs.core import partition, superpages
 from gcs.core.partition import prices
-from gcs.core.placement.interface import Probe
+from gcs.core.placement.interface import Probe, named
 from gcs.core.placement.paces import Belief, FloatArray, IntArray, Paces
 from gcs.core.placement.plan import Domain, Plan, Sites, compiled, end_of, rendezvous
 from gcs.core.tree import Expansion
@@ -37,6 +37,8 @@ _GROWTH: Final = 1.05
 """Superpages are cut anew when there are so many times as many visits as when they were cut."""
 _GAIN: Final = 0.1
 """A site that would gain less than this share of its time is not singled out, and not probed for."""
+_LEAST_PACE: Final = 1e-6
+"""Seconds a page: less is a clock that stood still."""
 _PRICE_ROUNDS: Final = 60
 _MOVING: Final = 0.1
 """To hand a superpage over takes this share of what it takes to crawl it."""
@@ -70,12 +72,13 @@ class SuperpagePlacement:
         memory: float = 100.0,
         surprise: float = 7.0,
     ) -> None:
-        """Begin with this expansion, in which the caller goes on counting visits, queue and done pages."""
-        if not gatherers or len(set(gatherers)) < len(gatherers):
-            raise ValueError("a placement needs one gatherer or more, each with a name of its own")
+        """Begin with this expansion, in which the caller goes on counting visits.
+
+        Before every replan the caller says what is queued, there too; a replan puts the levels back to zero.
+        """
+        self._gatherers = named(gatherers)
         self.expansion = Expansion() if expansion is None else expansion
         self.paces = Paces(len(gatherers), memory=memory, surprise=surprise)
-        self._gatherers = tuple(gatherers)
         self._sites = Sites(domain)
         self._rng = rng
         self._delta, self._probing, self._singles, self._worth = delta, probing, singles, worth
@@ -86,6 +89,7 @@ class SuperpagePlacement:
         self._names: list[str] = []
         self._number: dict[str, int] = {}
         self._weight = np.zeros(0)
+        self._work = np.zeros(0)
         self._round: dict[tuple[int, int], list[float]] = {}
         self._probes: list[Probe] = []
         self._prices = np.ones(len(gatherers))
@@ -96,7 +100,7 @@ class SuperpagePlacement:
 
     def observe(self, key: str, gatherer: str, seconds: float, *, pages: int = 1) -> None:
         """Note what a gatherer took for pages of this key's site, its own or not; a stranger is ignored."""
-        if gatherer not in self._gatherers:
+        if gatherer not in self._gatherers or pages <= 0:
             return
         site = self._sites.of(key)
         number = self._number.setdefault(site, len(self._names))
@@ -104,7 +108,7 @@ class SuperpagePlacement:
             self._names.append(site)
         seen = self._round.setdefault((number, self._gatherers.index(gatherer)), [0.0, 0.0])
         seen[0] += pages
-        seen[1] += seconds
+        seen[1] += max(seconds, _LEAST_PACE * pages)
 
     def probes(self) -> Sequence[Probe]:
         """Where, by what is known, another gatherer may be faster than the owner."""
@@ -113,7 +117,7 @@ class SuperpagePlacement:
     def replan(self, gatherers: Sequence[str] | None = None) -> Plan:
         """Learn, cut, share out; and choose what to probe until the next time."""
         if gatherers is not None and tuple(gatherers) != self._gatherers:
-            self._regroup(tuple(gatherers))
+            self._regroup(named(gatherers))
         self._learn()
         self._cut()
         page, inside = self._pages()
@@ -145,11 +149,15 @@ class SuperpagePlacement:
         self._round.clear()
 
     def _cut(self) -> None:
+        """Make new superpages where there is much that is new, and take the work that is left out of both."""
+        queued: Sequence[float] = self.expansion.queued
         if self.expansion.total() >= self._cut_at:
             random = Random(int(self._rng.integers(2**62)))
             made = superpages.create(self.expansion, len(self._gatherers), self._delta, random=random)
-            self.expansion = made.expansion
+            self.expansion, queued = made.expansion, made.queued
             self._cut_at = max(1.0, _GROWTH * self.expansion.total())
+        self._work = np.array(queued) + VISITED_WORK * np.array(self.expansion.visits)
+        self.expansion.clear_levels()
 
     def _pages(self) -> tuple[IntArray, IntArray]:
         """The superpage of each site, and the site of each superpage that is part of one, or NONE."""
@@ -164,8 +172,8 @@ class SuperpagePlacement:
 
     def _units(self, belief: Belief, page: IntArray, inside: IntArray) -> _Units:
         """Superpages with their weights and paces, and what is singled out of them."""
-        weights = np.array(self.expansion.queued) + VISITED_WORK * np.array(self.expansion.visits)
-        count, pace = len(weights), belief.pace
+        weights, pace = self._work, belief.pace
+        count = len(weights)
         # Sites share the weight of their superpage by the pages that were fetched of them.
         fetched = np.bincount(page, self._weight, count)
         scale = np.divide(weights, fetched, out=np.zeros(count), where=fetched > 0)
