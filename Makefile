@@ -9,7 +9,7 @@ apt_install = command -v apt-get >/dev/null && $(SUDO) true 2>/dev/null && \
     { $(APT) update && $(APT) install -y --no-install-recommends $(1); } >/dev/null
 PYTEST_ARGS ?=
 SOAK_ARGS ?=
-BENCH ?= core tuplespace
+BENCH ?= core tuplespace store
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -44,10 +44,10 @@ format: $(VENV)/.installed  ## Format the code and sort its imports
 	@$(BIN)/ruff check --quiet --select I --fix
 	@$(BIN)/ruff format --quiet
 
-demo: $(VENV)/.installed  ## Show the tuple space at work (DEMO_ARGS="--tuples 10000")
+demo: $(VENV)/.installed  ## Crawl a synthetic web to its end (DEMO_ARGS="--hosts 200")
 	@$(BIN)/gcs demo $(DEMO_ARGS)
 
-bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace", BENCH_ARGS)
+bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace store crawl", BENCH_ARGS)
 	@for bench in $(BENCH); do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
 
 soak: $(VENV)/.redis  ## Kill workers and servers for a long time (SOAK_ARGS)

@@ -4,9 +4,10 @@ Commands import what they run inside themselves, so that help and completion sta
 """
 
 import json
+import math
 import traceback
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 
 from gcs import __version__, config, log
 from gcs.errors import ExitCode, GcsError
+from gcs.settings import duration_s
 from gcs.simulate.commands import Experiments
 
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code.value:<4} {code.meaning}" for code in ExitCode)
@@ -34,7 +36,37 @@ class Invocation:
         return loaded
 
 
-class Commands(click.Group):
+def _with_settings(ctx: click.Context, _: click.Parameter, overrides: tuple[str, ...]) -> None:
+    """Add settings that were given after the command to those before it."""
+    invocation = ctx.find_object(Invocation)
+    if overrides and invocation:
+        ctx.obj = replace(invocation, overrides=invocation.overrides + overrides)
+
+
+class Command(click.Command):
+    """A command, which takes settings after its name too."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.append(
+            click.Option(
+                ["-s", "--set"],
+                multiple=True,
+                metavar="SECTION.KEY=VALUE",
+                help="Change one setting.",
+                expose_value=False,
+                callback=_with_settings,
+            )
+        )
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
+class Commands(Group):
     """The group of all commands, where errors become sentences and exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -105,7 +137,7 @@ def main(
     ctx.obj = Invocation(file, overrides, debug)
 
 
-@main.group("config")
+@main.group("config", cls=Group)
 def config_group() -> None:
     """Check or show the configuration."""
 
@@ -137,21 +169,214 @@ def config_show(invocation: Invocation, *, as_json: bool) -> None:
         click.echo(f"{assignment:<40} # {origin}")
 
 
+class _Duration(click.ParamType[float]):
+    """A length of time, as settings have it."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        if isinstance(value, float):
+            return value
+        try:
+            return duration_s(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a duration such as 90s or 1h30m", param, ctx)
+
+
 @main.command()
+@click.argument("urls", nargs=-1, metavar="URL...")
 @click.option(
-    "--tuples", type=click.IntRange(1), default=3000, show_default=True, help="How many tuples to pass."
+    "--seeds", type=click.Path(dir_okay=False, path_type=Path), help="A file with more URLs, one to a line."
 )
 @click.option(
-    "--workers", type=click.IntRange(2), default=3, show_default=True, help="How many processes take them."
+    "--into",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("crawl"),
+    show_default=True,
+    help="Where the crawl is kept.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the crawl that is kept there.")
+@click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop after so many pages.")
+@click.option("--max-time", type=_Duration(), metavar="T", help="Stop after so long, such as 10m or 1h30m.")
+@click.option(
+    "--scope",
+    "rules",
+    multiple=True,
+    metavar="RULE",
+    help="What belongs to the crawl, such as +domain:example.org; the last that fits decides.",
+)
+@click.option(
+    "--expansion",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A first expansion of the URL tree: URL prefixes and cuts, one to a line.",
+)
+@click.option(
+    "-n", "gatherers", type=click.IntRange(1, 1), default=1, help="How many gatherers; one, so far."
 )
 @click.pass_obj
 @click.pass_context
-def demo(ctx: click.Context, invocation: Invocation, *, tuples: int, workers: int) -> None:
-    """Show the tuple space at work: a worker is killed, and no tuple is lost."""
+def crawl(
+    ctx: click.Context,
+    invocation: Invocation,
+    *,
+    urls: tuple[str, ...],
+    seeds: Path | None,
+    directory: Path,
+    resume: bool,
+    max_pages: int | None,
+    max_time: float | None,
+    rules: tuple[str, ...],
+    expansion: Path | None,
+    gatherers: int,
+) -> None:
+    """Crawl from these URLs on, until there is nothing left or a limit is reached."""
+    del gatherers
+    if rules:
+        invocation = replace(invocation, overrides=(*invocation.overrides, f"crawl.scope={' '.join(rules)}"))
+    loaded = invocation.load()
+    from gcs.gatherer import session
+    from gcs.gatherer.crawl import Limits
+
+    limits = Limits(max_pages or math.inf, max_time or math.inf)
+    every = [*urls, *(session.read_seeds(seeds) if seeds else ())]
+    ctx.exit(session.crawl(loaded.config, session.Request(every, directory, resume, expansion, limits)))
+
+
+_INTO = click.option(
+    "--into",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("crawl"),
+    show_default=True,
+    help="Where the crawl is kept.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _show(facts: Mapping[str, object], *, as_json: bool) -> None:
+    """Facts, one to a line."""
+    if as_json:
+        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    for name, value in facts.items():
+        shown = (
+            "yes" if value is True else "no" if value is False else "-" if value in (None, "", []) else value
+        )
+        click.echo(f"{name.replace('_', ' ') + ':':<14} {shown}")
+
+
+@main.command()
+@click.argument("url")
+@_INTO
+@_JSON
+@click.pass_obj
+def why(invocation: Invocation, *, url: str, directory: Path, as_json: bool) -> None:
+    """Say where a URL stands in a crawl, and which rule decided; also while it runs."""
+    loaded = invocation.load()
+    from gcs import inquiry
+
+    _show(inquiry.why(loaded.config, directory, url), as_json=as_json)
+
+
+@main.command()
+@click.argument("format", type=click.Choice(["jsonl", "sml", "parquet", "csv", "warc"]))
+@_INTO
+@click.option(
+    "-o", "--output", type=click.File("wb", lazy=True), default="-", help="Write to this file instead."
+)
+@click.pass_obj
+def export(invocation: Invocation, *, format: str, directory: Path, output: Any) -> None:  # noqa: A002 - the argument's name
+    """Write what a crawl has kept: summaries as jsonl, sml or parquet, links as csv, WARC files by name."""
     invocation.load()
+    from gcs import export as exporting
+
+    count = exporting.export(directory, format, output)
+    click.echo(f"{count:,} records.", err=True)
+
+
+@main.group(cls=Group)
+def check() -> None:
+    """Say what GCS would make of a URL, without crawling."""
+
+
+@check.command("url")
+@click.argument("url")
+@_JSON
+@click.pass_obj
+def check_url(invocation: Invocation, *, url: str, as_json: bool) -> None:
+    """Show a URL's canonical form and its place in the URL tree."""
+    loaded = invocation.load()
+    from gcs import checks
+
+    _show(checks.url(loaded.config, url), as_json=as_json)
+
+
+@check.command("scope")
+@click.argument("url")
+@click.option("--depth", type=click.IntRange(0), default=0, help="How many links away from a seed it is.")
+@_JSON
+@click.pass_obj
+def check_scope(invocation: Invocation, *, url: str, depth: int, as_json: bool) -> None:
+    """Say whether a URL belongs to the crawl, and which rule decides."""
+    loaded = invocation.load()
+    from gcs import checks
+
+    _show(checks.scope(loaded.config, url, depth=depth), as_json=as_json)
+
+
+@check.command("robots")
+@click.argument("url")
+@_JSON
+@click.pass_obj
+def check_robots(invocation: Invocation, *, url: str, as_json: bool) -> None:
+    """Ask a host for its robots.txt, and say whether it allows a URL."""
+    loaded = invocation.load()
+    from gcs import checks
+
+    _show(checks.robots(loaded.config, url), as_json=as_json)
+
+
+@main.command()
+@_INTO
+@click.option("--host", default="localhost", show_default=True, help="The name to look up as a test of DNS.")
+@_JSON
+@click.pass_obj
+@click.pass_context
+def doctor(ctx: click.Context, invocation: Invocation, *, directory: Path, host: str, as_json: bool) -> None:
+    """Say whether this machine and its Redis are fit for a crawl."""
+    loaded = invocation.load()
+    from gcs import doctor as doctors
+
+    findings = list(doctors.examine(loaded.config, directory, name=host))
+    if as_json:
+        click.echo(json.dumps([finding.as_json for finding in findings], indent=2, ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(f"{finding.grade.value:<8} {finding.what + ':':<18} {finding.sentence}")
+    ctx.exit(doctors.verdict(findings))
+
+
+@main.command()
+@click.option("--hosts", type=click.IntRange(10), default=100, show_default=True, help="Hosts of the web.")
+@click.option("--pages", type=click.IntRange(10), default=1500, show_default=True, help="Pages, about.")
+@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Another web.")
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where everything is kept; a new temporary directory if not given.",
+)
+@click.pass_obj
+@click.pass_context
+def demo(
+    ctx: click.Context, invocation: Invocation, *, hosts: int, pages: int, seed: int, into: Path | None
+) -> None:
+    """Crawl a synthetic web on this machine to its end, and compare with what its servers saw."""
+    loaded = invocation.load()
     from gcs import demo as demonstration
 
-    ctx.exit(demonstration.run(tuples=tuples, workers=workers))
+    ctx.exit(demonstration.run(loaded.config, hosts=hosts, pages=pages, seed=seed, into=into))
 
 
 @main.group(cls=Experiments)

@@ -15,12 +15,29 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 
 from gcs.errors import ConfigError
-from gcs.settings import Address, Choice, Duration, FilePath, Kind, Number, OrNone, Secret, Size, Text
+from gcs.settings import (
+    Address,
+    Choice,
+    Decimals,
+    Duration,
+    FilePath,
+    Flag,
+    Kind,
+    Network,
+    Number,
+    OrNone,
+    Secret,
+    Several,
+    Shown,
+    Size,
+    Text,
+)
 
 SYSTEM_FILE = Path("/etc/gcs/config.toml")
 DEFAULT = "default"
@@ -34,8 +51,28 @@ _URL = Address(
     r"|(rediss?(\+(sentinel|cluster))?|unix)://\S+",
     'an address such as "redis://host:6379/0", or empty for a private server',
 )
+_RULE = Text(
+    r"[+-](host|domain|prefix|scheme|regex):\S+", 'a rule such as "+domain:example.org", see docs/crawling.md'
+)
+_EXTENSION = Text(r"[a-z0-9]{1,10}", "the end of a file's name, such as jpg")
+_CLEANING = Text(r"tracking|sessions|sort", "one of tracking, sessions, sort")
+_AGENT = Text(
+    r"[\x20-\x7e]{0,300}", "the crawler's name and a contact address in it, in at most 300 ASCII characters"
+)
+_PROXY = Address(
+    r"|http://\S+", 'the address of an HTTP proxy such as "http://proxy:3128", or empty for none'
+)
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
 _PASSWORD = Secret(r".*", "a string")
+
+# fmt: off
+_SKIPPED = (
+    "7z", "aac", "avi", "avif", "bin", "bmp", "bz2", "css", "deb", "dmg", "eot", "exe", "flac", "flv", "gif",
+    "gz", "ico", "iso", "jar", "jpeg", "jpg", "js", "m4a", "m4v", "mjs", "mkv", "mov", "mp3", "mp4", "mpeg",
+    "mpg", "msi", "ogg", "ogv", "otf", "png", "rar", "rpm", "svg", "swf", "tar", "tgz", "tif", "tiff", "ttf",
+    "wasm", "wav", "weba", "webm", "webp", "wma", "wmv", "woff", "woff2", "xz", "zip", "zst",
+)
+# fmt: on
 
 
 class _Section:
@@ -54,6 +91,58 @@ class Crawl(_Section):
     """What this crawl is."""
 
     name: Annotated[str, _NAME] = "crawl"
+    scope: Annotated[tuple[str, ...], Several(_RULE)] = ()
+    max_depth: Annotated[int | None, OrNone(Number(0, 1_000_000))] = None
+    max_pages_per_host: Annotated[int | None, OrNone(Number(1, 10**12))] = None
+    skip: Annotated[tuple[str, ...], Several(_EXTENSION)] = _SKIPPED
+    traps: Annotated[bool, Flag()] = True
+    clean: Annotated[tuple[str, ...], Several(_CLEANING)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Fetch(_Section):
+    """How pages are asked for: who we say we are, how politely, and within which limits."""
+
+    agent: Annotated[str, _AGENT] = ""
+    allow: Annotated[tuple[IPv4Network | IPv6Network, ...], Several(Network())] = ()
+    hosts: Annotated[Path | None, FilePath()] = None
+    proxy: Annotated[str, _PROXY] = ""
+    tls_ca: Annotated[Path | None, FilePath()] = None
+    concurrency: Annotated[int, Number(1, 10_000)] = 128
+    per_host: Annotated[int, Number(1, 1_000)] = 1
+    per_address: Annotated[int, Number(1, 1_000)] = 4
+    delay_s: Annotated[float, Duration(0, 86_400)] = 1.0
+    delay_factor: Annotated[float, Decimals(0, 1_000)] = 3.0
+    max_delay_s: Annotated[float, Duration(0, 86_400)] = 60.0
+    max_wait_s: Annotated[float, Duration(0.01, 86_400)] = 3600.0
+    robots: Annotated[str, Choice(("obey", "ignore"))] = "obey"
+    sitemaps: Annotated[bool, Flag()] = True
+    connect_timeout_s: Annotated[float, Duration(0.1, 600)] = 10.0
+    timeout_s: Annotated[float, Duration(0.1, 86_400)] = 60.0
+    idle_timeout_s: Annotated[float, Duration(0, 3_600)] = 15.0
+    min_rate_bytes: Annotated[int, Size(0, 1 << 30)] = 256
+    max_header_bytes: Annotated[int, Size(1 << 10, 1 << 20)] = 32 << 10
+    max_body_bytes: Annotated[int, Size(1 << 10, 1 << 32)] = 10 << 20
+    max_ratio: Annotated[int, Number(1, 100_000)] = 200
+    dns_lifetime_s: Annotated[float, Duration(0, 86_400)] = 300.0
+    dns_concurrency: Annotated[int, Number(1, 1_000)] = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Store(_Section):
+    """What is kept on disk."""
+
+    pages: Annotated[str, Choice(("warc.gz", "warc.zst", "none"))] = "warc.gz"
+    warc_bytes: Annotated[int, Size(1 << 20, 1 << 40)] = 1 << 30
+    segment_rows: Annotated[int, Number(100, 10_000_000)] = 50_000
+    keep_free_bytes: Annotated[int, Size(0, 1 << 50)] = 512 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Summary(_Section):
+    """What is said about a page."""
+
+    level: Annotated[str, Choice(("full", "links"))] = "full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -93,6 +182,9 @@ class Config:
     """Every setting; the defaults need no file, no environment and no set-up."""
 
     crawl: Crawl = field(default_factory=Crawl)
+    fetch: Fetch = field(default_factory=Fetch)
+    store: Store = field(default_factory=Store)
+    summary: Summary = field(default_factory=Summary)
     redis: Redis = field(default_factory=Redis)
     space: Space = field(default_factory=Space)
     log: Log = field(default_factory=Log)
@@ -139,7 +231,7 @@ class Loaded:
     file: Path | None
     origins: Mapping[str, str]
 
-    def shown(self) -> Iterator[tuple[Setting, str | int, str]]:
+    def shown(self) -> Iterator[tuple[Setting, Shown, str]]:
         """Each setting with its value, secrets masked, and its origin."""
         for name, setting in SETTINGS.items():
             value = getattr(getattr(self.config, setting.section), setting.field)

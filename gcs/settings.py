@@ -9,10 +9,13 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 T = TypeVar("T")
+Shown = str | int | float | list[Any]
+"""What TOML can spell."""
 MASK = "********"
 
 DURATION_UNITS_S = {
@@ -113,7 +116,7 @@ class Kind(ABC, Generic[T]):
         return self.read(text)
 
     @abstractmethod
-    def show(self, value: T) -> str | int:
+    def show(self, value: T) -> Shown:
         """The value as TOML spells it, with secrets masked."""
 
 
@@ -278,6 +281,103 @@ class FilePath(Kind[Path | None]):
 
 
 @dataclass(frozen=True)
+class Decimals(Kind[float]):
+    """A number with decimals between two bounds, both included."""
+
+    low: float
+    high: float
+
+    @property
+    def allowed(self) -> str:
+        """The bounds."""
+        return f"a number from {self.low:g} to {self.high:g}"
+
+    def read(self, raw: object) -> float:
+        """Raises ValueError for what is no number, or is out of bounds."""
+        if not isinstance(raw, int | float) or isinstance(raw, bool) or not self.low <= raw <= self.high:
+            raise ValueError(raw)
+        return float(raw)
+
+    def read_text(self, text: str) -> float:
+        """The same for digits."""
+        return self.read(float(text))
+
+    def show(self, value: float) -> float:
+        """The number itself, without decimals if it has none."""
+        return int(value) if value == int(value) else value
+
+
+@dataclass(frozen=True)
+class Flag(Kind[bool]):
+    """Yes or no."""
+
+    @property
+    def allowed(self) -> str:
+        """Both."""
+        return "true or false"
+
+    def read(self, raw: object) -> bool:
+        """Raises ValueError for anything but a boolean."""
+        if not isinstance(raw, bool):
+            raise ValueError(raw)  # noqa: TRY004 - what a kind refuses is a ValueError, whatever it is
+        return raw
+
+    def read_text(self, text: str) -> bool:
+        """The same for the words."""
+        return self.read({"true": True, "false": False}.get(text, text))
+
+    def show(self, value: bool) -> bool:  # noqa: FBT001 - the value of a setting
+        """The word itself."""
+        return value
+
+
+@dataclass(frozen=True)
+class Network(Kind[IPv4Network | IPv6Network]):
+    """A network of addresses, or one address."""
+
+    @property
+    def allowed(self) -> str:
+        """What a network looks like."""
+        return 'a network such as "10.0.0.0/8" or "fd00::/8"'
+
+    def read(self, raw: object) -> IPv4Network | IPv6Network:
+        """Raises ValueError for what is no network."""
+        if not isinstance(raw, str):
+            raise ValueError(raw)  # noqa: TRY004 - as above
+        return ip_network(raw)
+
+    def show(self, value: IPv4Network | IPv6Network) -> str:
+        """The network with its length."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Several(Kind[tuple[T, ...]]):
+    """Any number of values of another kind: a list in TOML, with spaces between them elsewhere."""
+
+    kind: Kind[T]
+
+    @property
+    def allowed(self) -> str:
+        """What the other kind allows."""
+        return f"a list, each {self.kind.allowed}"
+
+    def read(self, raw: object) -> tuple[T, ...]:
+        """Raises ValueError for what is no list, or what the other kind refuses."""
+        if not isinstance(raw, list):
+            raise ValueError(raw)  # noqa: TRY004 - as above
+        return tuple(self.kind.read(each) for each in raw)
+
+    def read_text(self, text: str) -> tuple[T, ...]:
+        """The same for words."""
+        return tuple(self.kind.read_text(each) for each in text.split())
+
+    def show(self, value: tuple[T, ...]) -> list[Any]:
+        """The values."""
+        return [self.kind.show(each) for each in value]
+
+
+@dataclass(frozen=True)
 class OrNone(Kind[T | None]):
     """What another kind allows, or "none" for no limit."""
 
@@ -296,6 +396,6 @@ class OrNone(Kind[T | None]):
         """The same for text."""
         return None if text == "none" else self.kind.read_text(text)
 
-    def show(self, value: T | None) -> str | int:
+    def show(self, value: T | None) -> Shown:
         """What the other kind shows, or "none"."""
         return "none" if value is None else self.kind.show(value)

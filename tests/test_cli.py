@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 import cli
 from gcs import __version__
-from gcs.config import SETTINGS
+from gcs.config import SETTINGS, Config
 from gcs.errors import ConfigError, ExitCode
 from tuplespace.errors import TupleSpaceError
 
@@ -50,7 +50,7 @@ def demo_that(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
 def demo_raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """Put a demonstration that fails in the place of the real one."""
 
-    def run(**_options: int) -> int:
+    def run(_config: Config, **_options: int) -> int:
         raise error
 
     demo_that(monkeypatch, run)
@@ -72,7 +72,7 @@ class TestHelp:
     def test_help_needs_no_configuration(self) -> None:
         """A broken configuration does not keep anyone from reading the help of a command."""
         result = gcs("-s", "nonsense", "demo", "--help")
-        assert (result.exit_code, "--tuples" in result.output) == (0, True)
+        assert (result.exit_code, "--pages" in result.output) == (0, True)
 
     def test_installed(self) -> None:
         """The console script is installed and runs."""
@@ -126,18 +126,27 @@ class TestDemo:
         """The demonstration is given the options, and its result is the exit code."""
         calls = []
 
-        def run(**options: int) -> int:
+        def run(config: Config, **options: object) -> int:
             calls.append(options)
             return len(calls)
 
         demo_that(monkeypatch, run)
         assert gcs("demo").exit_code == 1
-        assert gcs("demo", "--tuples", "7", "--workers", "2").exit_code == 2
-        assert calls == [{"tuples": 3000, "workers": 3}, {"tuples": 7, "workers": 2}]
+        assert gcs("demo", "--hosts", "12", "--pages", "70", "--seed", "2", "--into", "x").exit_code == 2
+        assert calls == [
+            {"hosts": 100, "pages": 1500, "seed": 7, "into": None},
+            {"hosts": 12, "pages": 70, "seed": 2, "into": Path("x")},
+        ]
 
     def test_usage(self) -> None:
         """A number out of range is wrong usage, exit code 2."""
-        assert gcs("demo", "--tuples", "0").exit_code == ExitCode.USAGE
+        assert gcs("demo", "--pages", "0").exit_code == ExitCode.USAGE
+
+    def test_settings_after_the_command(self) -> None:
+        """Settings may be given after the command too, and are checked there as before it."""
+        result = gcs("config", "show", "-s", "redis.timeout=5s", "--json")
+        assert json.loads(result.output)["redis.timeout"]["value"] == "5s"
+        assert gcs("config", "check", "-s", "redis.timeout=long").exit_code == ExitCode.CONFIG
 
 
 class TestErrors:

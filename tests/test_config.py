@@ -18,6 +18,7 @@ NOWHERE = Path("/nonexistent/config.toml")
 LEASE = 'a duration from 100ms to 1d, written like "1m30s"'
 TUPLE = 'a size from 1KiB to 8MiB, written like "512KiB"'
 DELIVERIES = 'a whole number from 1 to 65535, or "none" for no limit'
+SECTION_NAMES = "crawl, fetch, store, summary, redis, space, log"
 
 
 def loaded(
@@ -62,7 +63,7 @@ class TestShippedFile:
     def test_says_why(self) -> None:
         """Right above each setting of the shipped file stands a comment that is a sentence."""
         lines = SHIPPED.read_text().splitlines()
-        keys = [number for number, line in enumerate(lines) if line and line[0] not in "#["]
+        keys = [number for number, line in enumerate(lines) if line and line[0] not in "#[ ]"]
         assert len(keys) == len(SETTINGS)
         for number in keys:
             assert lines[number - 1].startswith("# "), lines[number]
@@ -147,9 +148,9 @@ class TestSentences:
             ("[log]\nxyz = 1", "config.toml:2: unknown setting log.xyz; [log] has level, format."),
             (
                 "[q]\nxyz = 1",
-                "config.toml:2: unknown setting q.xyz; the sections are crawl, redis, space, log.",
+                f"config.toml:2: unknown setting q.xyz; the sections are {SECTION_NAMES}.",
             ),
-            ("[q]", "config.toml: unknown section [q]; the sections are crawl, redis, space, log."),
+            ("[q]", f"config.toml: unknown section [q]; the sections are {SECTION_NAMES}."),
             ("lease = 1", "config.toml:1: lease stands outside of a section; did you mean space.lease?"),
             (
                 "[log.level]\nx = 1",

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gcs.demo import Progress
 from tests.servers import binaries
 from tests.soak import Failed, packed, unpacked
 from tests.soak.__main__ import perform
+from tests.soak.progress import Progress
 from tests.soak.server import Ledger
 from tests.soak.workers import Audit
 

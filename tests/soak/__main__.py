@@ -11,9 +11,9 @@ from functools import partial
 
 import click
 
-from gcs.demo import Progress
 from tests.soak import Failed
 from tests.soak.cancels import cancel_takes
+from tests.soak.progress import Progress
 from tests.soak.server import kill_servers
 from tests.soak.workers import kill_workers
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import trio
 
 import tuplespace
-from gcs.demo import Progress
 from tests.servers import redis_server
 from tests.soak import SPACE, Failed
+from tests.soak.progress import Progress
 from tuplespace import Space, Tuple
 
 CLOSE_S = 0.001

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import trio
 
 import tuplespace
-from gcs.demo import Progress
 from tests.servers import Node, redis_server
 from tests.soak import SPACE, STALL_S, Failed, News, packed, unpacked
+from tests.soak.progress import Progress
 from tuplespace import LeaseLost, OutcomeUnknown, Space, Unavailable
 
 # Clients that get their first answer across a restart, and clients that are told it is unknown.

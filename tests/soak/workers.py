@@ -26,9 +26,9 @@ from functools import partial
 import trio
 
 import tuplespace
-from gcs.demo import Progress
 from tests.servers import redis_server
 from tests.soak import SPACE, STALL_S, Failed, News, packed, unpacked
+from tests.soak.progress import Progress
 from tuplespace import Field, LeaseLost, OutcomeUnknown, Space, Tuple
 
 # Tasks of each worker.

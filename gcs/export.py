@@ -1,0 +1,101 @@
+"""`gcs export`: what a crawl has kept, in the formats that others read; also while it runs.
+
+Everything comes from files that are never changed once they have their name, so nothing is locked.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gcs.errors import UsageError
+from gcs.summary import formats, sml
+from gcs.summary.records import SCHEMA, Edge, Summary
+
+Writer = Callable[[Path, IO[bytes]], int]
+
+
+def export(directory: Path, kind: str, stream: IO[bytes]) -> int:
+    """Write what a crawl has kept to a stream, and say how many records that were; raises UsageError."""
+    if not (directory / "format").exists():
+        raise UsageError(f"{directory} holds no crawl; name the directory that was given as --into.")
+    return FORMATS[kind](directory, stream)
+
+
+def tables(directory: Path, kind: str) -> Iterator[pa.Table]:
+    """The segments of a kind, in the order in which they were written."""
+    for path in sorted((directory / kind).glob("part-*.parquet")):
+        yield pq.read_table(path, schema=SCHEMA[kind])
+
+
+def summaries(directory: Path) -> Iterator[Summary]:
+    """All summaries."""
+    for table in tables(directory, "summaries"):
+        yield from (Summary.from_row(row) for row in table.to_pylist())
+
+
+def links(directory: Path) -> Iterator[Edge]:
+    """All links."""
+    for table in tables(directory, "links"):
+        for columns in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            yield Edge(*columns)
+
+
+def _jsonl(directory: Path, stream: IO[bytes]) -> int:
+    count = 0
+    for summary in summaries(directory):
+        stream.write(formats.to_json(summary).encode() + b"\n")
+        count += 1
+    return count
+
+
+def _sml(directory: Path, stream: IO[bytes]) -> int:
+    count = 0
+
+    def entries() -> Iterator[sml.Entry]:
+        nonlocal count
+        for summary in summaries(directory):
+            count += 1
+            yield sml.Entry(summary)
+
+    sml.write(entries(), stream)
+    return count
+
+
+def _parquet(directory: Path, stream: IO[bytes]) -> int:
+    count = 0
+    with pq.ParquetWriter(stream, SCHEMA["summaries"], compression="zstd") as writer:
+        for table in tables(directory, "summaries"):
+            writer.write_table(table)
+            count += table.num_rows
+    return count
+
+
+def _links_csv(directory: Path, stream: IO[bytes]) -> int:
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Edge._fields)
+    count = 0
+    for edge in links(directory):
+        writer.writerow(edge)
+        count += 1
+    text.detach()
+    return count
+
+
+def _warc(directory: Path, stream: IO[bytes]) -> int:
+    paths = sorted((directory / "warc").glob("*.warc.*"))
+    stream.writelines(f"{path.absolute()}\n".encode() for path in paths)
+    return len(paths)
+
+
+FORMATS: Final[Mapping[str, Writer]] = MappingProxyType(
+    {"jsonl": _jsonl, "sml": _sml, "parquet": _parquet, "csv": _links_csv, "warc": _warc}
+)

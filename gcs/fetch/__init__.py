@@ -1,0 +1,1 @@
+"""Asking the web: transport, names, the address guard, robots."""

@@ -1,0 +1,71 @@
+"""Which of the URLs that pages name belong to the crawl, and how soon they are fetched.
+
+A URL is judged twice: when a page names it, and again when its turn has come, for by then its part of a site
+may have turned out to be a trap.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gcs.config import Config
+from gcs.core.failures import Cause
+from gcs.core.scope import Scope, Verdict
+from gcs.core.traps import Novelty, Standing, fingerprint, trap_in
+from gcs.core.urls import QUERY
+from gcs.errors import ConfigError
+from gcs.gatherer.links import Target
+
+FIRST, USUAL, LATER = 0, 1, 3
+"""The priority bands: seeds and sitemaps, links, and what is probably not worth it."""
+_IN: Final = Verdict(accepted=True, rule="no rule is against it")
+
+
+class Admission:
+    """Scope, kinds of files, depth and traps."""
+
+    def __init__(self, config: Config, *, year: int, novelty: Novelty | None = None) -> None:
+        """`year` is the present one; raises ConfigError for a rule that cannot be used."""
+        crawl = config.crawl
+        try:
+            self._scope = Scope.compile(crawl.scope, max_depth=crawl.max_depth)
+        except ValueError as error:
+            raise ConfigError(f"crawl.scope: {error}") from error
+        self._open = not crawl.scope and crawl.max_depth is None
+        self._skip = frozenset(crawl.skip)
+        self._year = year if crawl.traps else None
+        self.novelty = novelty or Novelty()
+
+    def decide(self, target: Target, depth: int) -> Verdict:
+        """Whether a URL belongs to the crawl, and which rule says so."""
+        key = target.key
+        ending = key[key.rfind(".") + 1 :].lower()
+        if ending in self._skip and QUERY not in key:
+            return Verdict(accepted=False, rule=f"crawl.skip has {ending}", cause=Cause.SCOPE)
+        if not self._open:
+            verdict = self._scope.decide(key, target.url, target.host, depth)
+            if not verdict.accepted:
+                return verdict
+        if self._year is not None and (trap := trap_in(target.url, self._year)):
+            return Verdict(accepted=False, rule=f"crawl.traps: {trap}", cause=Cause.TRAP)
+        return self.second_thoughts(key) or _IN
+
+    def second_thoughts(self, key: str) -> Verdict | None:
+        """The verdict on a URL whose part of its site turned out to be a trap; None for all others."""
+        if self._year is None:
+            return None
+        standing, reason = self.novelty.judge(key)
+        if standing is Standing.DROPPED:
+            return Verdict(accepted=False, rule=f"crawl.traps: {reason}", cause=Cause.TRAP)
+        return None
+
+    def band(self, key: str) -> int:
+        """The priority band of a URL that was let in."""
+        if self._year is None:
+            return USUAL
+        return USUAL if self.novelty.judge(key).standing is Standing.OPEN else LATER
+
+    def saw(self, key: str, path: str, body: bytes) -> None:
+        """A page was fetched."""
+        if self._year is not None:
+            self.novelty.seen(key, fingerprint(body, path))

@@ -1,0 +1,398 @@
+"""The crawl: workers that fetch what the frontier gives them, and a writer that makes it last.
+
+Workers take turns of hosts, fetch, and put what came of it into the batch that is being filled. The writer
+commits a batch ten times a second, or when it is full, in a thread; only then are the URLs that were found
+given to the frontier, so whatever is fetched is queued on disk. When batches are filled faster than they are
+written, workers wait. When the disk is full, everything waits, and goes on when there is room.
+
+The end: nothing is under way, nothing waits to be written, and the store's queue is empty.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+import structlog
+import trio
+
+from gcs.config import Config
+from gcs.core import robots
+from gcs.core.failures import Cause
+from gcs.core.politeness import Turn, Workbench
+from gcs.core.robots import Rules, Standing
+from gcs.core.tree import Expansion
+from gcs.core.urls import key
+from gcs.fetch.outcome import Failure, Origin, Response
+from gcs.fetch.robots import RobotsCache
+from gcs.fetch.transport import Transport
+from gcs.gatherer.archive import Keeper
+from gcs.gatherer.frontier import Frontier, Site
+from gcs.gatherer.job import Job, Visit
+from gcs.gatherer.tally import Tally
+from gcs.gatherer.visit import Visitor
+from gcs.store.errors import DiskFull
+from gcs.store.records import Batch, Committed, Finished, Found, State, host_of
+from gcs.store.store import Store
+
+BATCH: Final = 64
+BACKLOG: Final = 4 * BATCH
+COMMIT_EVERY_S: Final = 0.1
+FULL_DISK_PAUSE_S: Final = 5.0
+FLUSH_EVERY_S: Final = 1.0
+LOCATORS: Final = 32
+STATISTICS_EVERY_S: Final = 60.0
+TALLY: Final = "tally"
+NOVELTY: Final = "novelty"
+EXPANSION: Final = "expansion"
+ROBOTS: Final = "robots "
+
+
+class Ending(StrEnum):
+    """Why a crawl stopped."""
+
+    FINISHED = "finished"
+    PAGES = "the limit of pages was reached"
+    TIME = "the limit of time was reached"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to stop before the end."""
+
+    pages: float = math.inf
+    seconds: float = math.inf
+
+
+class Crawl:
+    """One gatherer at work; `run` once."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        transport: Transport,
+        visitor: Visitor,
+        expansion: Expansion,
+        *,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        fetch = config.fetch
+        self._config, self._store, self._transport, self._visitor = config, store, transport, visitor
+        self._limits, self._clock = limits or Limits(), clock
+        self._random = Random()
+        self._log = structlog.get_logger()
+        self._keeper = Keeper(config)
+        self._bench = Workbench(
+            fetch.per_host, fetch.per_address, fetch.delay_s, fetch.delay_factor, fetch.max_delay_s
+        )
+        self._frontier = Frontier(store, self._bench)
+        self._robots = RobotsCache(
+            transport, transport.agent, clock=clock, rest_s=self._rest_s, max_wait_s=fetch.max_wait_s
+        )
+        self._budget = config.crawl.max_pages_per_host or math.inf
+        self._anything = robots.everything_allowed() if fetch.robots == "ignore" else None
+        self.expansion = expansion
+        stored = store.get_meta(TALLY)
+        self.tally = Tally.from_bytes(stored) if stored else Tally()
+        self._before = self.tally.pages
+        self._visits: list[Visit] = []
+        self._found: list[Found] = []
+        self._busy = 0
+        self._writing = False
+        self._locating = 0
+        self._statistics_at = 0.0
+        self._ending: Ending | None = None
+        self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
+        self._filled, self._room, self._over = trio.Event(), trio.Event(), trio.Event()
+        self._room.set()
+
+    # From outside
+
+    def seed(self, founds: Sequence[Found]) -> Committed:
+        """Queue seeds, before the crawl runs."""
+        committed = self._store.commit(Batch(found=list(founds)))
+        self._accepted(committed)
+        return committed
+
+    def _accepted(self, committed: Committed) -> None:
+        """Count the URLs that are new, and wake their hosts."""
+        keys = [each.key for each in committed.new]
+        self.expansion.visit_many(keys, self._random)
+        self._frontier.wake(dict.fromkeys(map(host_of, keys)), self._clock())
+
+    def stop(self, ending: Ending = Ending.INTERRUPTED) -> None:
+        """Ask for nothing more; the crawl ends when what is under way has ended."""
+        if self._ending is None:
+            self._ending = ending
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it asks for nothing more."""
+        return self._ending is not None
+
+    @property
+    def pages(self) -> int:
+        """Answers that this run got."""
+        return self.tally.pages - self._before
+
+    @property
+    def busy(self) -> int:
+        """Requests under way."""
+        return self._busy
+
+    @property
+    def rest_s(self) -> float:
+        """How long it is until something may be asked for; infinite when nothing waits."""
+        next_at = self._bench.next_at()
+        return max(0.0, min(self._store.next_due, math.inf if next_at is None else next_at) - self._clock())
+
+    async def run(self) -> Ending:
+        """Crawl to the end, or to a limit."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write)
+            nursery.start_soon(self._flush)
+            nursery.start_soon(self._keep_time)
+            for _ in range(min(LOCATORS, self._config.fetch.concurrency)):
+                nursery.start_soon(self._locate)
+            for number in range(self._config.fetch.concurrency):
+                nursery.start_soon(self._fetch, number)
+            await self._over.wait()
+            nursery.cancel_scope.cancel()
+        self._frontier.give_back()
+        assert self._ending is not None
+        return self._ending
+
+    # Workers
+
+    async def _fetch(self, number: int) -> None:
+        """Take a turn, use it, and again; wait when there is none."""
+        while True:
+            if not self._room.is_set():
+                await self._room.wait()
+            taken = self._frontier.take(self._clock()) if self._ending is None else None
+            if taken is None:
+                await self._work.park()
+                continue
+            # Whoever finds work wakes the next: there may be more.
+            if self._work:
+                self._work.unpark()
+            self._busy += 1
+            try:
+                await self._use(*taken, number)
+            finally:
+                self._busy -= 1
+
+    async def _use(self, turn: Turn, site: Site, number: int) -> None:
+        """Ask a host, in its turn, for its rules if they are not known, else for its next page."""
+        now = self._clock()
+        rules = self._anything or self._known_rules(site, now)
+        if rules is None:
+            await self._ask_rules(turn, site)
+            return
+        if rules.standing is Standing.UNREACHABLE:
+            self._bench.give_back(turn, now)
+            self._bench.set_aside(site.host, rules.until)
+            return
+        job = self._next_allowed(site, rules, now)
+        if job is None:
+            self._bench.give_back(turn, now)
+            return
+        outcome = await self._transport.fetch(job.origin, job.path)
+        now = self._clock()
+        if outcome.started:
+            self._bench.sent(turn, outcome.started)
+        visit = self._visitor.visited(job, outcome, self._bench.failures(job.host), now)
+        visit.worker = number
+        took_s = outcome.total_s
+        self._bench.done(turn, now, response_s=took_s, failed=visit.host_failed, pause_s=visit.pause_s)
+        self._add(visit)
+        if visit.host_given_up:
+            self._give_up(site, Cause.HOST, now)
+
+    def _next_allowed(self, site: Site, rules: Rules, now: float) -> Job | None:
+        """The next URL of a host that nothing forbids by now; all before it are dropped."""
+        while (job := self._frontier.next_job(site, now)) is not None:
+            if site.pages >= self._budget:
+                refused: Visit | None = self._visitor.lost(job, Cause.BUDGET, now)
+            elif not rules.allowed(job.path):
+                refused = self._visitor.forbidden(job, now)
+            else:
+                refused = self._visitor.unwanted(job, now)
+            if refused is None:
+                site.pages += 1
+                return job
+            self._add(refused)
+        return None
+
+    def _known_rules(self, site: Site, now: float) -> Rules | None:
+        """The rules of a host if they still hold; those that an earlier run was told are in the store."""
+        rules = self._robots.known(site.origin, now)
+        if rules is None and not site.rules_sought:
+            site.rules_sought = True
+            stored = self._store.get_meta(f"{ROBOTS}{site.origin}")
+            if stored is not None:
+                self._robots.restore([(site.origin, stored)])
+                rules = self._robots.known(site.origin, now)
+                if rules is not None:
+                    self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
+        return rules
+
+    async def _ask_rules(self, turn: Turn, site: Site) -> None:
+        """Ask for robots.txt; without an answer nothing else may be asked for, and a URL fails instead."""
+        began = self._clock()
+        rules = await self._robots.rules(site.origin)
+        now = self._clock()
+        lost = rules.standing is Standing.UNREACHABLE
+        self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
+        self._bench.done(turn, now, response_s=now - began, failed=lost)
+        if self._config.fetch.sitemaps:
+            self._note(self._visitor.sitemaps(rules.sitemaps))
+        job = self._frontier.next_job(site, now) if lost else None
+        if job is None:
+            return
+        failure = self._robots.failure(site.origin)
+        cause = Cause.ROBOTS_UNREACHABLE if failure is None else failure.reason.value
+        visit = self._visitor.unanswered(job, cause, self._bench.failures(site.host), now)
+        self._add(visit)
+        if visit.state is State.DROPPED:
+            self._give_up(site, cause, now)
+        else:
+            self._bench.set_aside(site.host, rules.until)
+
+    def _rest_s(self, origin: Origin) -> float:
+        """How long a host has to rest before a request outside of its turns."""
+        now = self._clock()
+        return self._bench.reserve(host_of(key(f"{origin}/")), now) - now
+
+    def _give_up(self, site: Site, cause: str, now: float) -> None:
+        """Drop all that is queued for a host."""
+        while (job := self._frontier.next_job(site, now)) is not None:
+            self._add(self._visitor.lost(job, cause, now))
+
+    # Hosts
+
+    async def _locate(self) -> None:
+        """Find the addresses of hosts that are new; what has none fails when it is asked for."""
+        while True:
+            site = self._frontier.unlocated()
+            if site is None:
+                await self._hosts.park()
+                continue
+            self._locating += 1
+            found = await self._transport.addresses(site.origin.host)
+            self._locating -= 1
+            self._frontier.located(site, () if isinstance(found, Failure) else found, self._clock())
+            self._work.unpark()
+
+    async def _keep_time(self) -> None:
+        """Wake a worker when a host's rest is over, hosts when a retry is due; see when it is all over."""
+        began = self._clock()
+        while True:
+            now = self._clock()
+            if now - began >= self._limits.seconds:
+                self.stop(Ending.TIME)
+            self._frontier.wake_due(now)
+            self._hosts.unpark(count=LOCATORS)
+            next_at = self._bench.next_at()
+            if next_at is not None and next_at <= now:
+                self._work.unpark()
+            if self._is_over():
+                self._over.set()
+            wait_s = COMMIT_EVERY_S if next_at is None else min(max(next_at - now, 0.001), COMMIT_EVERY_S)
+            await trio.sleep(wait_s)
+
+    def _is_over(self) -> bool:
+        """Whether nothing is left to do, or after a stop nothing is under way."""
+        if self._busy or self._visits or self._found or self._writing:
+            return False
+        if self._ending is None and not self._locating and not self._store.counts().queued:
+            self._ending = Ending.FINISHED
+        return self._ending is not None
+
+    # Writing
+
+    def _add(self, visit: Visit) -> None:
+        self._visits.append(visit)
+        self._count(visit)
+        self._note(visit.found)
+        if self.pages >= self._limits.pages:
+            self.stop(Ending.PAGES)
+
+    def _note(self, found: Iterable[Found]) -> None:
+        self._found.extend(found)
+        if len(self._visits) >= BATCH and not self._filled.is_set():
+            self._filled.set()
+        if len(self._visits) >= BACKLOG and self._room.is_set():
+            self._room = trio.Event()
+
+    async def _write(self) -> None:
+        """Commit what has come together, ten times a second or when it is much."""
+        while True:
+            with trio.move_on_after(COMMIT_EVERY_S):
+                await self._filled.wait()
+            self._filled = trio.Event()
+            if self._visits or self._found:
+                await self._commit()
+
+    async def _flush(self) -> None:
+        """Turn rows that have come together into Parquet files, beside the commits."""
+        while True:
+            await trio.sleep(FLUSH_EVERY_S)
+            if self._store.segments_due():
+                # What finds no room is tried again, and the writer says that everything waits.
+                with suppress(DiskFull):
+                    await trio.to_thread.run_sync(self._store.flush_segments)
+
+    async def _commit(self) -> None:
+        visits, found = self._visits, self._found
+        self._visits, self._found, self._writing = [], [], True
+        self._room.set()
+        meta = {TALLY: self.tally.to_bytes()}
+        meta |= {f"{ROBOTS}{origin}": stored for origin, stored in self._robots.changed()}
+        if self._ending is not None or trio.current_time() > self._statistics_at:
+            meta[NOVELTY] = self._visitor.admission.novelty.to_bytes()
+            meta[EXPANSION] = self.expansion.to_bytes()
+            self._statistics_at = trio.current_time() + STATISTICS_EVERY_S
+        committed = await self._written(visits, Batch(found=found, meta=meta))
+        self._writing = False
+        self._accepted(committed)
+        counts = self._store.counts()
+        self.tally.grown(counts.done + counts.dropped, counts.accepted)
+        self._hosts.unpark(count=LOCATORS)
+        self._work.unpark()
+
+    async def _written(self, visits: list[Visit], batch: Batch) -> Committed:
+        """Commit, and again while the disk is full."""
+        batch.finished = await trio.to_thread.run_sync(self._kept, visits)
+        told = False
+        while True:
+            try:
+                return await trio.to_thread.run_sync(self._store.commit, batch)
+            except DiskFull as full:
+                if not told:
+                    self._log.warning("waiting", why=str(full))
+                    told = True
+            await trio.sleep(FULL_DISK_PAUSE_S)
+
+    def _kept(self, visits: list[Visit]) -> list[Finished]:
+        """All that is kept of some visits; runs in a thread."""
+        return [self._keeper.finished(visit) for visit in visits]
+
+    def _count(self, visit: Visit) -> None:
+        outcome, document = visit.outcome, visit.document
+        if isinstance(outcome, Response):
+            kind = document.format if document else outcome.headers.get("content-type", "").partition(";")[0]
+            language = document.language if document else ""
+            name = visit.job.origin.netloc
+            self.tally.answered(name, visit.status, kind, language, len(outcome.raw))
+        if visit.reason:
+            self.tally.failed(visit.reason)

@@ -1,0 +1,111 @@
+"""What to fetch next: the hosts that have work, and a few URLs of each.
+
+All URLs are in the store; here are only those of hosts that are awake. Whether a host may be asked now is the
+workbench's decision, and what it is asked for the store's. A host is *awake* from when something is queued
+for it until its queue is found empty. It has to be *located* before it can be asked: politeness counts
+addresses too. Of very many hosts only some are awake at a time; the others wait in the store, and are looked
+for when there is room.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from gcs.core.politeness import Turn, Workbench
+from gcs.core.urls import PATH, url
+from gcs.fetch.outcome import Origin
+from gcs.gatherer.job import Job
+from gcs.store.records import HostCounts, Queued
+from gcs.store.store import Store
+
+WINDOW: Final = 32
+AWAKE: Final = 10_000
+
+
+class Site:
+    """A host that is awake: what to ask it for."""
+
+    __slots__ = ("host", "origin", "pages", "rules_sought", "window")
+
+    def __init__(self, host: str, pages: int) -> None:
+        self.host = host
+        self.pages = pages
+        """Pages of it that were fetched, over all runs."""
+        self.origin, _ = Origin.split(url(host + PATH))
+        self.window: deque[Queued] = deque()
+        self.rules_sought = False
+        """Whether the store was asked for its robots rules."""
+
+
+class Frontier:
+    """Hosts with work, in an order that is polite and fair to all."""
+
+    def __init__(self, store: Store, bench: Workbench, *, awake: int = AWAKE) -> None:
+        self._store, self._bench, self._limit = store, bench, awake
+        self._sites: dict[str, Site] = {}
+        self._unlocated: deque[Site] = deque()
+        self._waiting: Iterator[HostCounts] | None = store.hosts()
+
+    def wake(self, hosts: Iterable[str], now: float) -> None:
+        """URLs were queued for these hosts."""
+        for host in hosts:
+            if host in self._sites:
+                continue
+            if len(self._sites) >= self._limit:
+                self._waiting = self._waiting or self._store.hosts()
+                return
+            self._rouse(host, now)
+
+    def wake_due(self, now: float) -> None:
+        """Wake hosts that have something to try again, and hosts that wait in the store if there is room."""
+        self.wake(self._store.due(now=now), now)
+        while self._waiting is not None and len(self._sites) < self._limit:
+            counts = next(self._waiting, None)
+            if counts is None:
+                self._waiting = None
+            elif counts.queued and counts.host not in self._sites:
+                self._rouse(counts.host, now)
+
+    def _rouse(self, host: str, now: float) -> None:
+        site = Site(host, self._store.host(host).done)
+        if not self._fill(site, now):
+            return
+        self._sites[host] = site
+        if host in self._bench:
+            self._bench.wake(host, now)
+        else:
+            self._unlocated.append(site)
+
+    def _fill(self, site: Site, now: float) -> bool:
+        site.window.extend(self._store.next_of(site.host, WINDOW, now=now))
+        return bool(site.window)
+
+    def unlocated(self) -> Site | None:
+        """A host whose addresses are not known yet, each once."""
+        return self._unlocated.popleft() if self._unlocated else None
+
+    def located(self, site: Site, addresses: Sequence[str], now: float) -> None:
+        """The addresses of a host were found; from now on it can have its turn."""
+        self._bench.locate(site.host, addresses)
+        self._bench.wake(site.host, now)
+
+    def take(self, now: float) -> tuple[Turn, Site] | None:
+        """The next host that may be asked now; None when there is none."""
+        turn = self._bench.take(now)
+        return None if turn is None else (turn, self._sites[turn.host])
+
+    def next_job(self, site: Site, now: float) -> Job | None:
+        """The next URL of a host; None when it has no more. A host without more goes to sleep."""
+        job = Job.of(site.window.popleft()) if site.window else None
+        if not site.window and not self._fill(site, now):
+            self._sites.pop(site.host, None)
+            self._bench.sleep(site.host)
+        return job
+
+    def give_back(self) -> None:
+        """Put what was not asked for back into the store's queue."""
+        for site in self._sites.values():
+            self._store.give_back([queued.key for queued in site.window])
+        self._sites.clear()

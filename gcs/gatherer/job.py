@@ -1,0 +1,55 @@
+"""A URL on its way through the gatherer: what is to be fetched, and what has come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gcs.core.urls import url
+from gcs.fetch.outcome import Origin, Outcome
+from gcs.gatherer.links import Target
+from gcs.store.records import Found, Queued, State, host_of
+from gcs.summary.records import Document
+
+
+@dataclass(slots=True)
+class Job:
+    """A URL that was taken off the queue."""
+
+    queued: Queued
+    url: str
+    host: str
+    origin: Origin
+    path: str
+
+    @classmethod
+    def of(cls, queued: Queued) -> Job:
+        """The job of a row of the queue."""
+        address = url(queued.key)
+        origin, path = Origin.split(address)
+        return cls(queued, address, host_of(queued.key), origin, path)
+
+
+@dataclass(slots=True)
+class Visit:
+    """What came of a job, as it was decided; what is kept of it is made from this later, in a thread."""
+
+    job: Job
+    outcome: Outcome | None
+    """None when it was not asked for at all."""
+    at: float
+    state: State
+    status: int
+    """The HTTP status, or one of Heritrix's negative codes."""
+    reason: str = ""
+    retry_at: float = 0.0
+    worker: int = 0
+    host_failed: bool = False
+    pause_s: float = 0.0
+    host_given_up: bool = False
+    document: Document | None = None
+    targets: Sequence[Target | None] = ()
+    """What the links of the document mean, in their order."""
+    found: list[Found] = field(default_factory=list)
+    keep: bool = True
+    """Whether the page and its summary are kept."""

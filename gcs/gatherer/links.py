@@ -1,0 +1,179 @@
+"""From links as pages write them to the targets they mean.
+
+A site's pages repeat the same links over and over, so what a link meant is remembered: per host for what is
+relative, once for all for what is absolute. A link that was met before costs one look into a dictionary, and
+the URL parser runs about once per distinct URL. What is remembered is bounded, in two generations: what was
+not asked for since the last turn is forgotten at the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import ada_url
+
+from gcs.core.urls import NO_CLEANING, PATH, Cleaning, Rejected, canonical, key
+
+REMEMBERED: Final = 60_000
+_SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:")
+# Of these a browser makes something else than a name relative to the directory.
+_NOT_PLAIN: Final = frozenset("?\\ \t\r\n\f")
+# These it leaves out wherever they are, and two slashes may meet.
+_DROPPED: Final = frozenset("\t\r\n")
+
+
+class Target:
+    """A URL that may be crawled. Settled: the store has been told of it, or never will be."""
+
+    __slots__ = ("host", "key", "settled", "url")
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.key = key(url)
+        self.host = self.key.partition(PATH)[0]
+        self.settled = False
+
+    def __repr__(self) -> str:
+        return f"Target({self.url!r})"
+
+
+class _Missing:
+    """What no look-up ever finds."""
+
+
+_MISS: Final = _Missing()
+_Memo = dict[str, "Target | None"]
+
+
+class _Generation:
+    """What links meant: relative ones by host, absolute ones, and every target by its URL."""
+
+    __slots__ = ("absolute", "by_root", "size", "targets")
+
+    def __init__(self) -> None:
+        self.by_root: dict[str, _Memo] = {}
+        self.absolute: _Memo = {}
+        self.targets: dict[str, Target] = {}
+        self.size = 0
+
+
+class Targets:
+    """All targets that are remembered, and the way to them."""
+
+    def __init__(self, cleaning: Cleaning = NO_CLEANING, *, remembered: int = REMEMBERED) -> None:
+        self._cleaning = cleaning
+        self._generation = remembered
+        self._young, self._old = _Generation(), _Generation()
+
+    @property
+    def remembered(self) -> int:
+        """How many links and targets are remembered, of both generations."""
+        return self._young.size + self._old.size
+
+    def of(self, url: str) -> Target:
+        """The target of an absolute URL; raises Rejected with the reason why it cannot be crawled."""
+        return self._intern(canonical(url, self._cleaning))
+
+    def resolve(self, page: str, hrefs: Iterable[str], base: str = "") -> list[Target | None]:
+        """What each link of a page means; None for what cannot be crawled. `page` is a canonical URL.
+
+        The loop is written out: it runs for every link of every page.
+        """
+        if self._young.size > self._generation:
+            self._old, self._young = self._young, _Generation()
+        if base:
+            page = self._based(page, base)
+        slash = page.index("/", 8)
+        root, path = page[:slash], page[slash:].partition("?")[0]
+        directory = path[: path.rindex("/") + 1]
+        absolute, relative = self._young.absolute, self._young.by_root.setdefault(root, {})
+        found: list[Target | None] = []
+        for href in hrefs:
+            if "#" in href:
+                href = href[: href.index("#")]  # noqa: PLW2901 - the same link, shorter
+            first = href[:1]
+            if first == "/":
+                target = relative.get(href, _MISS)
+                if target is _MISS:
+                    target = self._learn(relative, root, href, href, page)
+            elif href.startswith(("http://", "https://")):
+                target = absolute.get(href, _MISS)
+                if target is _MISS:
+                    target = self._learn(absolute, "", href, href, page)
+            elif not first:
+                target = None
+            elif ":" not in href and first not in _NOT_PLAIN:
+                written = _from_above(directory, href) if first == "." else directory + href
+                target = relative.get(written, _MISS)
+                if target is _MISS:
+                    target = self._learn(relative, root, written, href, page)
+            else:
+                target = self._unusual(href, page)
+            found.append(target)  # type: ignore[arg-type] # _MISS never gets here
+        return found
+
+    def _learn(self, memo: _Memo, root: str, name: str, href: str, page: str) -> Target | None:
+        """What a link means that this generation has not met; the last one may have."""
+        old = self._old.by_root.get(root, {}) if root else self._old.absolute
+        target = old.get(name, _MISS)
+        if isinstance(target, _Missing):
+            unusual = href.startswith(("//", "/\\")) or not _DROPPED.isdisjoint(href)
+            target = self._unusual(href, page) if unusual else self._of_or_none(root + name)
+        elif target is not None:
+            target = self._young.targets.setdefault(target.url, target)
+        memo[name] = target
+        self._young.size += 1
+        return target
+
+    def _of_or_none(self, url: str) -> Target | None:
+        try:
+            return self.of(url)
+        except Rejected:
+            return None
+
+    def _unusual(self, href: str, page: str) -> Target | None:
+        """A link for which the standard's own rules of joining are needed."""
+        if _SCHEME.match(href) and href.lstrip()[:4].lower() != "http":
+            return None
+        try:
+            return self._of_or_none(ada_url.join_url(page, href))
+        except ValueError:
+            return None
+
+    def _based(self, page: str, base: str) -> str:
+        try:
+            return canonical(ada_url.join_url(page, base))
+        except (ValueError, Rejected):
+            return page
+
+    def _intern(self, url: str) -> Target:
+        target = self._young.targets.get(url)
+        if target is None:
+            target = self._old.targets.get(url) or Target(url)
+            self._young.targets[url] = target
+            self._young.size += 1
+        return target
+
+
+def _from_above(directory: str, href: str) -> str:
+    """The path of a link that begins with dots, so that the links of all directories share their memory."""
+    while href.startswith("."):
+        if href.startswith("../"):
+            directory, href = directory[: directory.rfind("/", 0, -1) + 1] or "/", href[3:]
+        elif href.startswith("./"):
+            href = href[2:]
+        else:
+            break
+    return directory + href
+
+
+def unsettled(targets: Sequence[Target | None]) -> list[Target]:
+    """Those about which something has to be decided, each once and from now on settled."""
+    fresh = []
+    for target in targets:
+        if target is not None and not target.settled:
+            target.settled = True
+            fresh.append(target)
+    return fresh

@@ -1,0 +1,191 @@
+"""A crawl from the command line: set up from the configuration, watched, drained on Ctrl-C, summed up."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+import structlog
+import trio
+
+import gcs
+from gcs.config import Config
+from gcs.core.traps import Novelty
+from gcs.core.tree import Expansion
+from gcs.core.urls import TRACKING, Cleaning, Rejected
+from gcs.errors import ConfigError, ExitCode, UsageError
+from gcs.fetch.outcome import Failure, Origin
+from gcs.fetch.transport import Transport
+from gcs.gatherer.admission import Admission
+from gcs.gatherer.console import Console
+from gcs.gatherer.crawl import EXPANSION, NOVELTY, TALLY, Crawl, Ending, Limits
+from gcs.gatherer.links import Targets
+from gcs.gatherer.tally import Tally
+from gcs.gatherer.visit import Visitor
+from gcs.store.store import Store
+from gcs.store.view import View
+from gcs.summary import plugins
+
+EXITS = {
+    Ending.FINISHED: ExitCode.OK,
+    Ending.PAGES: ExitCode.LIMIT,
+    Ending.TIME: ExitCode.LIMIT,
+    Ending.INTERRUPTED: ExitCode.INTERRUPTED,
+}
+_CONTACT = ("@", "http://", "https://")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for."""
+
+    seeds: Sequence[str]
+    directory: Path
+    resume: bool = False
+    expansion: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+def crawl(config: Config, request: Request) -> ExitCode:
+    """Crawl, and say how it went; raises GcsError for what cannot be begun."""
+    return trio.run(_crawl, config, request)
+
+
+async def _crawl(config: Config, request: Request) -> ExitCode:
+    targets = Targets(cleaning(config))
+    seeds = [_seed(targets, each) for each in request.seeds]
+    given = read_expansion(request.expansion) if request.expansion else None
+    async with Transport(config.fetch) as transport:
+        await _require_agent(config, transport, seeds)
+        about = {"software": f"gcs/{gcs.__version__}", "robots": config.fetch.robots}
+        if config.fetch.agent:
+            about["http-header-user-agent"] = config.fetch.agent
+        with Store.open(
+            request.directory, config.store, resume=request.resume, name=config.crawl.name, about=about
+        ) as store:
+            if not seeds and not store.counts().accepted:
+                raise UsageError("give at least one URL to begin with, or a file of them with --seeds")
+            novelty = store.get_meta(NOVELTY)
+            admission = Admission(
+                config,
+                year=datetime.now(UTC).year,
+                novelty=Novelty.from_bytes(novelty) if novelty else None,
+            )
+            visitor = Visitor(config, targets, admission, plugins.load(structlog.get_logger()))
+            expansion = _expansion(store, given)
+            running = Crawl(config, store, transport, visitor, expansion, limits=request.limits)
+            running.seed(visitor.seeds(seeds))
+            return await _watched(running, store, request)
+
+
+async def _watched(running: Crawl, store: Store, request: Request) -> ExitCode:
+    console = Console(running, store, sys.stderr)
+    endings: list[Ending] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_obey_signals, running, console, nursery.cancel_scope)
+        nursery.start_soon(console.show)
+        endings.append(await running.run())
+        nursery.cancel_scope.cancel()
+    console.clear()
+    if not endings:
+        console.say(f"Stopped at once; `{_again(request)}` goes on with it.")
+        return ExitCode.INTERRUPTED
+    ending = endings[0]
+    console.sum_up(ending)
+    if ending is not Ending.FINISHED:
+        console.say(f"To go on: {_again(request)}")
+    elif not running.tally.statuses:
+        console.say("No seed could be fetched; crawl.log says why.")
+        return ExitCode.NO_SEED
+    return EXITS[ending]
+
+
+def _again(request: Request) -> str:
+    return f"gcs crawl --resume --into {shlex.quote(str(request.directory))}"
+
+
+async def _obey_signals(running: Crawl, console: Console, scope: trio.CancelScope) -> None:
+    """The first Ctrl-C (or SIGTERM) drains, the second stops at once."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            if running.stopping:
+                scope.cancel()
+                return
+            running.stop()
+            console.say(
+                f"Finishing {running.busy} requests that are under way; once more stops at once.",
+            )
+
+
+def tally_of(directory: Path) -> Tally:
+    """What a crawl came to; raises StoreError where there is none."""
+    with View(directory) as view:
+        stored = view.get_meta(TALLY)
+    return Tally.from_bytes(stored) if stored else Tally()
+
+
+def cleaning(config: Config) -> Cleaning:
+    """What is taken out of URLs, as the configuration says."""
+    chosen = config.crawl.clean
+    return Cleaning(
+        parameters=TRACKING.parameters if "tracking" in chosen else frozenset(),
+        prefixes=TRACKING.prefixes if "tracking" in chosen else (),
+        session_ids="sessions" in chosen,
+        sort_query="sort" in chosen,
+    )
+
+
+def read_seeds(path: Path) -> list[str]:
+    """The URLs in a file, one to a line; raises UsageError. Empty lines and those with # are passed over."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: the seeds cannot be read: {error}.") from error
+    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def _seed(targets: Targets, text: str) -> str:
+    """A seed as a URL; http:// may be left out."""
+    try:
+        return targets.of(text if "://" in text else f"http://{text}").url
+    except Rejected as error:
+        raise UsageError(f"{text} cannot be crawled: {error}.") from error
+
+
+def read_expansion(path: Path) -> Expansion:
+    """The user's initial expansion; raises UsageError."""
+    try:
+        return Expansion.from_lines(path.read_text(encoding="utf-8").splitlines())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: the expansion cannot be read: {error}.") from error
+
+
+def _expansion(store: Store, given: Expansion | None) -> Expansion:
+    """The crawl's expansion: that of its earlier runs, or the user's, or one that spells nothing out."""
+    stored = store.get_meta(EXPANSION)
+    if stored is None:
+        return given or Expansion()
+    if given is not None:
+        raise UsageError("this crawl has an expansion already; leave --expansion out to go on with it")
+    return Expansion.from_bytes(stored)
+
+
+async def _require_agent(config: Config, transport: Transport, seeds: Sequence[str]) -> None:
+    """Refuse to ask public hosts without a name and a contact address."""
+    agent = config.fetch.agent
+    if agent and any(mark in agent for mark in _CONTACT):
+        return
+    for seed in seeds:
+        found = await transport.addresses(Origin.split(seed)[0].host)
+        addresses = () if isinstance(found, Failure) else found
+        if not all(any(ip_address(each) in network for network in config.fetch.allow) for each in addresses):
+            raise ConfigError(
+                "fetch.agent must name your crawler and how its owner can be reached, such as "
+                f'-s fetch.agent="mycrawler (+https://example.org/bot)"; {seed} is a public site.'
+            )

@@ -1,0 +1,206 @@
+"""What becomes of an answer: where its URL stands from now on, and which URLs it names.
+
+Redirects are links: where one leads is queued like any other URL and fetched once, whoever names it. What a
+page asks for is obeyed: links of a page that says `nofollow` are not followed, and of one that says `noindex`
+nothing is kept but its row.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gcs.config import Config
+from gcs.core import failures, sitemaps
+from gcs.core.failures import Cause, Verdict
+from gcs.core.urls import Rejected
+from gcs.fetch.outcome import Failure, Outcome, Response
+from gcs.gatherer.admission import FIRST, Admission
+from gcs.gatherer.job import Job, Visit
+from gcs.gatherer.links import Target, Targets, unsettled
+from gcs.store.records import Found, State
+from gcs.summary import Level, Plugins, read
+from gcs.summary.directives import is_followed, of_header
+from gcs.summary.plugins import NONE
+from gcs.summary.records import Document
+
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+MAX_HOPS: Final = 10
+"""Redirects in a row that are followed; more are a circle that grows."""
+_REMEMBERED_HOPS: Final = 10_000
+
+
+class Visitor:
+    """Decides, at once and without waiting for anything, what an outcome means."""
+
+    def __init__(
+        self, config: Config, targets: Targets, admission: Admission, plugins: Plugins = NONE
+    ) -> None:
+        self._level: Level = "links" if config.summary.level == "links" else "full"
+        self._plugins = plugins
+        self._agent = config.fetch.agent
+        self._max_wait_s = config.fetch.max_wait_s
+        self._targets, self.admission = targets, admission
+        self._hops: OrderedDict[str, int] = OrderedDict()
+
+    # What names URLs
+
+    def seeds(self, urls: Iterable[str]) -> list[Found]:
+        """Seeds to be queued; raises Rejected for one that cannot be crawled."""
+        targets = [self._targets.of(each) for each in urls]
+        return [Found(target.key, 0, "", "seed", FIRST) for target in unsettled(targets)]
+
+    def sitemaps(self, urls: Sequence[str]) -> list[Found]:
+        """The sitemaps that a robots.txt names."""
+        found = []
+        for each in urls:
+            try:
+                found.append(self._targets.of(each))
+            except Rejected:
+                continue
+        return [Found(target.key, 0, "", "sitemap-file", FIRST) for target in unsettled(found)]
+
+    def _named(self, job: Job, targets: Sequence[Target | None], via: str, depth: int) -> list[Found]:
+        """Those of the URLs that a page names which are new here, and are let in."""
+        fresh = unsettled(targets)
+        if not fresh:
+            return []
+        parent, admission = job.queued.key, self.admission
+        return [
+            Found(target.key, depth, parent, via, admission.band(target.key))
+            for target in fresh
+            if admission.decide(target, depth).accepted
+        ]
+
+    # What became of a job
+
+    def forbidden(self, job: Job, now: float) -> Visit:
+        """The host's robots.txt forbids it."""
+        return self._dropped(job, Cause.ROBOTS, now)
+
+    def lost(self, job: Job, cause: str, now: float) -> Visit:
+        """It is not asked for, since its host was given up or may not be asked for more."""
+        return self._dropped(job, cause, now)
+
+    def unwanted(self, job: Job, now: float) -> Visit | None:
+        """It was let in, but by now its part of the site has turned out to be a trap; None if not."""
+        verdict = self.admission.second_thoughts(job.queued.key)
+        return None if verdict is None or verdict.cause is None else self._dropped(job, verdict.cause, now)
+
+    def unanswered(self, job: Job, cause: str, host_failures: int, now: float) -> Visit:
+        """It could not be asked for, since its host's robots.txt could not be had."""
+        verdict = self._decide(cause, job, host_failures)
+        return self._judged(job, None, verdict, cause, now)
+
+    def visited(self, job: Job, outcome: Outcome, host_failures: int, now: float) -> Visit:
+        """It was asked for, and this is what came."""
+        if isinstance(outcome, Failure):
+            verdict = self._decide(outcome.reason.value, job, host_failures)
+            return self._judged(job, outcome, verdict, outcome.reason.value, now)
+        status = outcome.status
+        if 200 <= status < 300:
+            return self._page(job, outcome, now)
+        asked = failures.retry_after(outcome.headers.get("retry-after", ""), now) if status >= 400 else None
+        verdict = self._decide(status, job, host_failures, asked)
+        visit = self._judged(job, outcome, verdict, str(status), now)
+        if status in REDIRECTS:
+            self._follow(visit, outcome)
+        return visit
+
+    def _decide(
+        self, cause: str | int, job: Job, host_failures: int, retry_after_s: float | None = None
+    ) -> Verdict:
+        return failures.decide(
+            cause,
+            job.queued.attempts + 1,
+            host_failures,
+            retry_after_s=retry_after_s,
+            max_wait_s=self._max_wait_s,
+        )
+
+    def _dropped(self, job: Job, cause: str, now: float) -> Visit:
+        return Visit(job, None, now, State.DROPPED, failures.code_of(cause), reason=cause)
+
+    def _judged(self, job: Job, outcome: Outcome | None, verdict: Verdict, cause: str, now: float) -> Visit:
+        visit = Visit(job, outcome, now, State.DONE, verdict.code)
+        visit.host_failed, visit.pause_s = verdict.host_failed, verdict.host_pause_s
+        visit.host_given_up = verdict.host_given_up
+        if verdict.retry_after_s is not None:
+            visit.state, visit.reason, visit.retry_at = State.QUEUED, cause, now + verdict.retry_after_s
+            visit.keep = False
+        elif verdict.dropped:
+            visit.state, visit.reason = State.DROPPED, cause
+        return visit
+
+    def _follow(self, visit: Visit, response: Response) -> None:
+        """Queue where a redirect leads."""
+        job = visit.job
+        targets = self._targets.resolve(job.url, [response.headers.get("location", "")])
+        hops = self._hops.pop(job.queued.key, 0) + 1
+        if hops > MAX_HOPS or targets == [None]:
+            visit.state, visit.reason = State.DROPPED, "redirect"
+            return
+        visit.found = self._named(job, targets, "redirect", job.queued.depth)
+        for found in visit.found:
+            self._hops[found.key] = hops
+            if len(self._hops) > _REMEMBERED_HOPS:
+                self._hops.popitem(last=False)
+
+    def _page(self, job: Job, response: Response, now: float) -> Visit:
+        visit = Visit(job, response, now, State.DONE, response.status)
+        if job.queued.via == "sitemap-file":
+            self._read_sitemap(visit, response)
+            return visit
+        headers = response.headers
+        document = read(
+            response.body,
+            url=job.url,
+            content_type=headers.get("content-type", ""),
+            level=self._level,
+            plugins=self._plugins,
+        )
+        visit.document = document
+        self.admission.saw(job.queued.key, job.path, response.body)
+        noindex, nofollow = document.noindex, document.nofollow
+        if "x-robots-tag" in headers:
+            said = of_header(headers["x-robots-tag"], self._agent)
+            noindex, nofollow = noindex or said.noindex, nofollow or said.nofollow
+        visit.keep = not noindex
+        if noindex:
+            visit.reason = "noindex"
+        if not nofollow:
+            self._follow_links(visit, document)
+        return visit
+
+    def _follow_links(self, visit: Visit, document: Document) -> None:
+        job, depth = visit.job, visit.job.queued.depth + 1
+        targets = self._targets.resolve(job.url, document.hrefs, document.base)
+        visit.targets = targets
+        if document.links:
+            followed = [
+                target
+                for target, link in zip(targets, document.links, strict=True)
+                if not link.rel or is_followed(link.rel)
+            ]
+        else:
+            followed = targets
+        visit.found = self._named(job, followed, "link", depth)
+        if document.canonical:
+            meant = self._targets.resolve(job.url, [document.canonical], document.base)
+            visit.found += self._named(job, meant, "canonical", depth)
+
+    def _read_sitemap(self, visit: Visit, response: Response) -> None:
+        """A sitemap speaks for its own host only."""
+        job = visit.job
+        visit.keep = False
+        sitemap = sitemaps.parse(response.body, job.url)
+        more = self._targets.resolve(job.url, sitemap.sitemaps)
+        pages = self._targets.resolve(job.url, [location for location, _ in sitemap.urls])
+        own = [target for target in pages if target is not None and target.host == job.host]
+        visit.found = self._named(job, own, "sitemap", 1)
+        visit.found += [
+            Found(target.key, job.queued.depth + 1, job.queued.key, "sitemap-file", FIRST)
+            for target in unsettled([each for each in more if each is not None and each.host == job.host])
+            if job.queued.depth < 2
+        ]

@@ -1,0 +1,5 @@
+"""What one gatherer keeps on its disk: queue and seen-set, pages, summaries, links and the crawl log.
+
+`store.Store` is the way in. `records` are the values that go in and come out; `warc` builds the records of
+a page; `segments` turns journalled rows into Parquet files.
+"""

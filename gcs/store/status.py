@@ -1,0 +1,93 @@
+"""The one row that every commit writes: totals, positions in files, and the small vocabularies.
+
+It is a value: a commit makes a new one, and it becomes the store's only after the commit is on disk.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgpack
+
+from gcs.store.appending import Position
+from gcs.store.records import Counts
+
+_MAX_REASONS: Final = 1_000
+ANY_OTHER: Final = "other"
+"""Stands for reasons beyond the vocabulary's bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Journal entries [head, tail) of one kind wait for their segment."""
+
+    head: int = 0
+    tail: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the store is at after a commit."""
+
+    format: str
+    birth: int
+    """The second at which the store was made; rows count from it."""
+    commit: int = 0
+    counts: Counts = field(default_factory=Counts)
+    parents: int = 0
+    """The highest number of a parent."""
+    archive: Position = field(default_factory=Position)
+    log: int = 0
+    """The length of the crawl log."""
+    journal: Mapping[str, Range] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ("",)
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+    def pack(self) -> bytes:
+        """As it is on disk."""
+        counts, archive = self.counts, self.archive
+        packed: bytes = msgpack.packb(
+            {
+                "format": self.format,
+                "birth": self.birth,
+                "commit": self.commit,
+                "counts": (counts.queued, counts.done, counts.dropped),
+                "parents": self.parents,
+                "archive": (archive.serial, archive.name, archive.length),
+                "log": self.log,
+                "journal": {kind: (each.head, each.tail) for kind, each in self.journal.items()},
+                "reasons": self.reasons,
+                "counters": self.counters,
+            }
+        )
+        return packed
+
+    @staticmethod
+    def format_of(packed: bytes) -> str:
+        """Only the version, which is to be looked at before anything else."""
+        return str(msgpack.unpackb(packed)["format"])
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Status":
+        """The inverse of `pack`."""
+        said = msgpack.unpackb(packed)
+        said["counts"] = Counts(*said["counts"])
+        said["archive"] = Position(*said["archive"])
+        said["journal"] = {kind: Range(*each) for kind, each in said["journal"].items()}
+        said["reasons"] = tuple(said["reasons"])
+        return cls(**said)
+
+    def with_reasons(self, words: set[str]) -> "Status":
+        """With numbers for more reasons; a vocabulary that grows too large gets one word for the rest."""
+        unknown = sorted(words.difference(self.reasons))
+        if not unknown:
+            return self
+        room = _MAX_REASONS - len(self.reasons)
+        known = (*self.reasons, *unknown[: max(0, room)])
+        if len(unknown) > room and ANY_OTHER not in known:
+            known = (*known, ANY_OTHER)
+        return replace(self, reasons=known)
+
+    def reason_numbers(self) -> dict[str, int]:
+        """The number of each reason."""
+        return {word: number for number, word in enumerate(self.reasons)}

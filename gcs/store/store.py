@@ -1,0 +1,325 @@
+"""The store of one gatherer: one atomic unit on disk.
+
+A commit appends the batch's WARC records and log lines and syncs them, then writes everything else as one
+synced RocksDB batch, which records how long those files are. What RocksDB has is what happened: files are
+cut to the recorded lengths when a store is opened, and after a commit that failed. So after a crash at any
+moment a batch is there as a whole or not at all, and what was in flight is queued.
+
+Invariant: every URL that was ever accepted is queued (in flight or not), done or dropped, and is counted
+once. One thread at a time commits. The other methods may be called from another thread meanwhile: the
+queue in memory is locked while a batch is decided about and while its effects are entered, not while it is
+written.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Final, Self
+
+import pyarrow as pa
+
+from gcs import config
+from gcs.store import directory as directories
+from gcs.store import warc
+from gcs.store.appending import AppendOnly, Archive
+from gcs.store.database import HOSTS, META, ROWS, Database
+from gcs.store.errors import StoreError, translated
+from gcs.store.planning import Plan, Planner
+from gcs.store.queue import Bounds, Queue
+from gcs.store.records import Batch, Committed, Counts, HostCounts, Queued, Row, StoreStatistics
+from gcs.store.segments import Segments, forget
+from gcs.store.status import Range, Status
+from gcs.store.view import STATUS_KEY, host_counts, row_of, rows_of
+from gcs.summary.records import SCHEMA
+
+_LOG_FILE: Final = "crawl.log"
+_ROWS_AT_ONCE = 512
+_BOUNDS: Final = Bounds()
+_MAX_BACKLOG = 4.0
+"""Segments' worth of journalled rows at which a commit writes segments itself, so that it has a bound."""
+
+
+class Store:
+    """What a gatherer keeps."""
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: config.Store,
+        lock: directories.Lock,
+        database: Database,
+        archive: Archive,
+        segments: Segments,
+        queue: Queue,
+    ) -> None:
+        """Recover from whatever happened before; use `open`."""
+        self._directory = directory
+        self._lock = lock
+        self._database = database
+        self._archive = archive
+        self._segments = segments
+        self._queue = queue
+        self._planner = Planner(database, queue)
+        self._room = directories.Room(directory, settings.keep_free_bytes)
+        self._keeps_pages = settings.pages != "none"
+        self._writing = threading.Lock()
+        self._flushing = threading.Lock()
+        self._memory = threading.RLock()
+        self._failed: Plan | None = None
+        self._archived = 0
+        self._status = self._read_status()
+        self._log = AppendOnly(directory / _LOG_FILE, self._status.log)
+        archive.restore(self._status.archive)
+        segments.restore(self._status.journal)
+        self._forget({kind: Range(0, each.head) for kind, each in segments.ranges({}).items()})
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        settings: config.Store,
+        *,
+        resume: bool,
+        name: str = "crawl",
+        about: Mapping[str, str] | None = None,
+        schemas: Mapping[str, pa.Schema] = SCHEMA,
+        bounds: Bounds = _BOUNDS,
+    ) -> Self:
+        """Open or make the store in a directory; raises StoreError, in one sentence, if that cannot be.
+
+        WARC files are named after `name`, and `about` is what their first record says of the crawl. `schemas`
+        are those of "summaries" and "links", `bounds` how much of the queue is in memory.
+        """
+        with ExitStack() as undo:
+            lock = directories.prepare(directory, resume=resume)
+            undo.callback(lock.release)
+            database = Database(directory / "db")
+            undo.callback(database.close)
+            archive = Archive(
+                directory / "warc",
+                prefix=name,
+                suffix=f".{settings.pages}",
+                max_bytes=settings.warc_bytes,
+                head=warc.Builder(settings.pages, about).warcinfo,
+                clock=warc.digits_of_now,
+            )
+            segments = Segments(directory, database, schemas, settings.segment_rows)
+            queue = Queue(database, bounds)
+            with translated(directory):
+                store = cls(directory, settings, lock, database, archive, segments, queue)
+            undo.pop_all()
+        return store
+
+    def _read_status(self) -> Status:
+        packed = self._database.get(META, STATUS_KEY)
+        if packed is None:
+            return Status(directories.format_line(), int(time.time()))
+        directories.check_version(self._directory, Status.format_of(packed))
+        return Status.unpack(packed)
+
+    def commit(self, batch: Batch) -> Committed:
+        """Write a batch, all of it or nothing, and say what of it was new.
+
+        Raises DiskFull if there is no room: nothing has changed then, and the same batch can be committed
+        again. (If it turns out to have reached the disk after all, the repetition says what it said.)
+        """
+        if self._segments.backlog > _MAX_BACKLOG:
+            self.flush_segments()
+        with self._writing:
+            if self._failed is not None:
+                landed = self._recover(batch)
+                if landed is not None:
+                    return landed
+            self._room.check(time.monotonic())
+            with self._memory:
+                plan = self._planner.plan(batch, self._status)
+            plan.journalled = self._segments.journal(batch.finished, plan.writes)
+            self._append(plan)
+            self._write(plan)
+            with self._memory:
+                self._apply(plan)
+            return plan.committed
+
+    def _append(self, plan: Plan) -> None:
+        """Append to the files; an error leaves them as they were."""
+        finished = plan.batch.finished
+        try:
+            with translated(self._directory):
+                archive = self._status.archive
+                pages = [each.records for each in finished if each.records]
+                if self._keeps_pages and pages:
+                    archive = self._archive.append(pages)
+                lines = b"".join([each.log for each in finished])
+                if lines:
+                    self._log.append(lines)
+                    self._log.sync()
+        except StoreError:
+            self._cut_files()
+            with self._memory:
+                self._planner.abandon(plan)
+            raise
+        plan.record(archive=archive, log=self._log.length, journal=self._segments.ranges(plan.journalled))
+
+    def _write(self, plan: Plan) -> None:
+        try:
+            self._database.write(plan.writes)
+        except BaseException:
+            # Whether it is on disk is found out before the next commit, also after an interrupt.
+            self._failed = plan
+            raise
+
+    def _apply(self, plan: Plan) -> None:
+        self._planner.apply(plan)
+        self._segments.added(plan.journalled)
+        if plan.status.archive.serial == self._status.archive.serial:
+            self._archived += plan.status.archive.length - self._status.archive.length
+        else:
+            self._archived += plan.status.archive.length
+        self._status = plan.status
+
+    def _recover(self, batch: Batch) -> Committed | None:
+        """Find out whether the batch that failed is on disk; what it changed if it is this one, and is."""
+        failed = self._failed
+        assert failed is not None
+        with self._memory:
+            self._database.reopen()
+            self._failed = None
+            if self._read_status().commit == failed.status.commit:
+                self._apply(failed)
+                return failed.committed if batch is failed.batch else None
+            self._planner.abandon(failed)
+            self._cut_files()
+        return None
+
+    def _cut_files(self) -> None:
+        with translated(self._directory):
+            self._archive.restore(self._status.archive)
+            self._log.cut(self._status.log)
+
+    def flush_segments(self, *, everything: bool = False) -> list[Path]:
+        """Write the segments for which there are enough rows, or with `everything` all rows.
+
+        It may run in a thread of its own while batches are committed. Raises DiskFull; no row is lost then.
+        """
+        paths = []
+        with self._flushing:
+            while written := self._segments.write_one(everything=everything):
+                kind, path, entries = written
+                paths.append(path)
+                with self._writing:
+                    self._forget({kind: entries})
+        return paths
+
+    def segments_due(self) -> bool:
+        """Whether `flush_segments` has something to do."""
+        return self._segments.backlog >= 1
+
+    def _forget(self, ranges: Mapping[str, Range]) -> None:
+        """Delete journal entries that are in segments; after a failure that waits for the next start."""
+        if self._failed is not None:
+            return
+        writes = self._database.batch()
+        for kind, entries in ranges.items():
+            forget(kind, entries, writes)
+        status = replace(self._status, journal=self._segments.ranges({}))
+        writes.put(STATUS_KEY, status.pack(), writes.tables[META])
+        self._database.write(writes)
+        self._status = status
+
+    def seen(self, keys: Sequence[str]) -> list[bool]:
+        """Whether each of some keys was ever accepted."""
+        rows = self._database.get_many(ROWS, [key.encode() for key in keys])
+        return [row is not None for row in rows]
+
+    def get(self, key: str) -> Row | None:
+        """Where a URL stands; None if it was never accepted."""
+        return row_of(self._database, self._status, key)
+
+    def scan(self, start: str, end: str | None = None) -> Iterator[tuple[str, Row]]:
+        """The rows of a range of keys [start, end), in order, each as it is when it is read."""
+        entries = self._database.scan(ROWS, start.encode(), None if end is None else end.encode())
+        while some := list(islice(entries, _ROWS_AT_ONCE)):
+            yield from rows_of(self._database, self._status, some)
+
+    def next_of(self, host: str, count: int, *, now: float) -> list[Queued]:
+        """Hand out the next queued URLs of a host, by band and then first come first served.
+
+        They are in flight until a batch says that they are finished, and are not handed out again.
+        """
+        with self._memory:
+            return self._queue.next_of(host, count, now)
+
+    def give_back(self, keys: Sequence[str]) -> None:
+        """Put URLs that were handed out, and not tried, back to where they were."""
+        with self._memory:
+            self._queue.give_back(keys)
+
+    def due(self, *, now: float) -> list[str]:
+        """The hosts that have retries which became due since this was last asked."""
+        with self._memory:
+            return self._queue.due(now)
+
+    @property
+    def next_due(self) -> float:
+        """The Unix time at which it is worth asking `due` again; infinite if no retry waits."""
+        return self._queue.next_due
+
+    def host(self, host: str) -> HostCounts:
+        """The counts of one host, as of the last commit."""
+        return host_counts(host, self._database.get(HOSTS, host.encode()))
+
+    def hosts(self) -> Iterator[HostCounts]:
+        """Every host with its counts, in the order of keys, each as it is when it is read."""
+        for name, packed in self._database.scan(HOSTS, b""):
+            yield host_counts(name.decode(), packed)
+
+    def counts(self) -> Counts:
+        """How many URLs are in which state."""
+        return self._status.counts
+
+    def counters(self) -> dict[str, int]:
+        """The sums of all counters that batches had."""
+        return dict(self._status.counters)
+
+    def get_meta(self, name: str) -> bytes | None:
+        """A named value; None if there is none."""
+        return self._database.get(META, name.encode())
+
+    def statistics(self) -> StoreStatistics:
+        """How much there is of everything."""
+        return StoreStatistics(
+            commits=self._status.commit,
+            counts=self._status.counts,
+            in_flight=len(self._queue.in_flight),
+            hosts_in_memory=self._queue.hosts_in_memory,
+            window=self._queue.window,
+            journalled=self._segments.journalled(),
+            segments=self._segments.written(),
+            warc_files=self._status.archive.serial,
+            warc_bytes=self._archived,
+            log_bytes=self._status.log,
+        )
+
+    def close(self) -> None:
+        """Bring everything to its files and let others have the directory; twice does no harm."""
+        with suppress(StoreError):
+            self.flush_segments(everything=True)
+        with self._writing, self._memory:
+            with suppress(StoreError):
+                self._database.flush()
+            self._archive.close()
+            self._log.close()
+            self._database.close()
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        """The store itself, closed at the end."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close it."""
+        self.close()

@@ -1,0 +1,186 @@
+"""WARC 1.1: the records of a page, each a gzip member or zstd frame of its own.
+
+A page has up to three records: the response (or, where the same payload was kept before, a revisit), the
+request, and metadata. Block digests cover what follows a record's header, payload digests the body without
+the HTTP header.
+
+A response is kept as it was received, less the chunking: readers take it from `Transfer-Encoding` that
+there is some to remove, and would misread a body that happens to begin like a chunk, so that header is kept
+under the name `X-Archive-Orig-Transfer-Encoding`.
+"""
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import zstandard
+from isal import isal_zlib
+
+_GZIP = 31
+"""The window of 32 KiB, in the gzip container."""
+_LEVEL = 1
+_END = b"\r\n\r\n"
+_CHUNKED = re.compile(rb"(?im)^(transfer-encoding[ \t]*:)")
+_KEPT_NAME = rb"X-Archive-Orig-\1"
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]+")
+
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_PAIRS: Final = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+_SHIFTS: Final = tuple(range(150, -1, -10))
+
+
+class Original(NamedTuple):
+    """The page whose record has the payload that a revisit does not repeat."""
+
+    url: str
+    at: float
+
+
+class Exchange(NamedTuple):
+    """A request and what came back, as they are kept."""
+
+    url: str
+    at: float
+    """Unix time."""
+    request: bytes
+    head: bytes
+    """The status line and headers of the response, with the empty line."""
+    payload: bytes
+    """The body as sent, less chunking."""
+    address: str = ""
+    truncated: str = ""
+    """Why the body is not whole: "length", "time", "disconnect", "unspecified"; empty if it is."""
+    payload_sha1: bytes = b""
+    """The digest of the payload, if it is known already."""
+    metadata: Mapping[str, str] | None = None
+    original: Original | None = None
+
+
+class Builder:
+    """Makes records in one of the two compressions."""
+
+    def __init__(self, pages: str, about: Mapping[str, str] | None = None) -> None:
+        """For `store.pages`, and what the first record of each file says, such as software and operator."""
+        self._about = dict(about or {})
+        self._compress = _gzip if pages != "warc.zst" else _zstd()
+        self._date = _Dates()
+
+    def warcinfo(self, filename: str) -> bytes:
+        """The record that a file begins with."""
+        fields = {"format": "WARC File Format 1.1", **self._about}
+        block = _fields(fields)
+        header = (
+            f"WARC-Type: warcinfo\r\nWARC-Record-ID: <urn:uuid:{_ids()[0]}>\r\nWARC-Filename: {filename}\r\n"
+            f"WARC-Date: {self._date(time.time())}\r\nContent-Type: application/warc-fields\r\n"
+        )
+        return self._record(header, block)
+
+    def page(self, exchange: Exchange) -> list[bytes]:
+        """The records of one page: the response or a revisit, the request, and metadata if there is any."""
+        one, two, three = _ids()
+        common = f"WARC-Target-URI: {exchange.url}\r\nWARC-Date: {self._date(exchange.at)}\r\n"
+        concurrent = f"{common}WARC-Concurrent-To: <urn:uuid:{one}>\r\n"
+        at_address = f"WARC-IP-Address: {exchange.address}\r\n" if exchange.address else ""
+        records = [
+            self._response(one, common + at_address, exchange),
+            self._record(
+                f"WARC-Type: request\r\nWARC-Record-ID: <urn:uuid:{two}>\r\n{concurrent}{at_address}"
+                "Content-Type: application/http; msgtype=request\r\n",
+                exchange.request,
+            ),
+        ]
+        if exchange.metadata:
+            header = (
+                f"WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:{three}>\r\n{concurrent}"
+                "Content-Type: application/warc-fields\r\n"
+            )
+            records.append(self._record(header, _fields(exchange.metadata)))
+        return records
+
+    def _response(self, record_id: str, common: str, exchange: Exchange) -> bytes:
+        head, payload, original = exchange.head, exchange.payload, exchange.original
+        # Looking for part of a word is far cheaper than the regular expression, and most responses lack it.
+        if b"hunked" in head or b"HUNKED" in head:
+            head = _CHUNKED.sub(_KEPT_NAME, head)
+        sha1 = exchange.payload_sha1 or hashlib.sha1(payload, usedforsecurity=False).digest()
+        cut = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated else ""
+        kind = "response"
+        if original is not None:
+            kind, payload, cut = "revisit", b"", self._refers_to(original)
+        header = (
+            f"WARC-Type: {kind}\r\nWARC-Record-ID: <urn:uuid:{record_id}>\r\n{common}{cut}"
+            f"WARC-Payload-Digest: sha1:{base32(sha1)}\r\n"
+            "Content-Type: application/http; msgtype=response\r\n"
+        )
+        return self._record(header, head, payload)
+
+    def _refers_to(self, original: Original) -> str:
+        return (
+            "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/identical-payload-digest\r\n"
+            f"WARC-Refers-To-Target-URI: {original.url}\r\nWARC-Refers-To-Date: {self._date(original.at)}\r\n"
+        )
+
+    def _record(self, header: str, block: bytes, payload: bytes = b"") -> bytes:
+        sha1 = hashlib.sha1(block, usedforsecurity=False)
+        if payload:
+            sha1.update(payload)
+        head = (
+            f"WARC/1.1\r\n{header}WARC-Block-Digest: sha1:{base32(sha1.digest())}\r\n"
+            f"Content-Length: {len(block) + len(payload)}\r\n\r\n"
+        )
+        return self._compress(b"".join((head.encode(), block, payload, _END)))
+
+
+def base32(digest: bytes) -> str:
+    """A digest of 20 bytes in base 32, as WARC has it; the standard library takes three times as long."""
+    number = int.from_bytes(digest, "big")
+    pairs = _PAIRS
+    return "".join([pairs[number >> shift & 1023] for shift in _SHIFTS])
+
+
+def digits_of_now() -> str:
+    """The 14 digits of the time that name a file."""
+    return time.strftime("%Y%m%d%H%M%S", time.gmtime())
+
+
+class _Dates:
+    """Writes times; those of one second share most of their text."""
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._text = ""
+
+    def __call__(self, at: float) -> str:
+        micros = round(at * 1e6)
+        second = micros // 1_000_000
+        if second != self._second:
+            self._text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+            self._second = second
+        return f"{self._text}.{micros % 1_000_000:06}Z"
+
+
+def _ids() -> tuple[str, str, str]:
+    """Three new random identities (RFC 9562, version 4)."""
+    digits = os.urandom(48).hex()
+    return _uuid(digits[:32]), _uuid(digits[32:64]), _uuid(digits[64:])
+
+
+def _uuid(d: str) -> str:
+    return f"{d[:8]}-{d[8:12]}-4{d[13:16]}-a{d[17:20]}-{d[20:]}"
+
+
+def _fields(fields: Mapping[str, str]) -> bytes:
+    """Named fields, one to a line; a control character within one becomes a space."""
+    lines = [f"{name}: {_UNPRINTABLE.sub(' ', value)}\r\n" for name, value in fields.items()]
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def _gzip(data: bytes) -> bytes:
+    return isal_zlib.compress(data, _LEVEL, _GZIP)
+
+
+def _zstd() -> Callable[[bytes], bytes]:
+    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress

@@ -1,0 +1,19 @@
+"""Summaries: what a fetched body is, what it says, and where it leads (003, section 2)."""
+
+from gcs.summary.pipeline import Level, read
+from gcs.summary.plugins import Part, Plugins, load
+from gcs.summary.records import Document, Edge, Heading, Link, Summary, digest
+
+__all__ = [
+    "Document",
+    "Edge",
+    "Heading",
+    "Level",
+    "Link",
+    "Part",
+    "Plugins",
+    "Summary",
+    "digest",
+    "load",
+    "read",
+]

@@ -1,0 +1,121 @@
+"""Recognise, expand, summarise: from the body of a response to a `Document`. (003, section 2.)
+
+    recognise    what is it?              declared type, signatures, sniffing; recognisers go first
+    expand       what is inside?          nothing, unless an expander knows the format
+    summarise    what does it say?        a site's own summariser, one for the type, HTML, text, else the rest
+
+`read` is all that the crawl loop calls; it never raises, whatever the body is. The parts of what was expanded
+are summarised one by one and put together as one document; how many parts and bytes count is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final, Literal
+
+from gcs.summary import records
+from gcs.summary.charsets import decode
+from gcs.summary.hypertext import read_full, read_links
+from gcs.summary.plaintext import read_text
+from gcs.summary.plugins import NONE, Part, Plugins
+from gcs.summary.recognise import MARKUP, TEXT, Recognised, is_textual, recognise
+from gcs.summary.records import Document
+
+Level = Literal["full", "links"]
+
+MAX_PARTS: Final = 100
+MAX_EXPANDED_BYTES: Final = 64 << 20
+"""How much of what an expander yields is read."""
+
+
+def read(
+    body: bytes, *, url: str, content_type: str = "", level: Level = "full", plugins: Plugins = NONE
+) -> Document:
+    """What a body holds. `url` is where it came from, `content_type` the header as sent; never raises."""
+    found = _recognised(content_type, url, body, plugins)
+    part = Part(body, url, found.media_type, found.charset_label, level)
+    if part.media_type not in plugins.expanders:
+        return _summarised(part, plugins)
+    parts = plugins.call(f"expander of {part.media_type}", url, list, lambda: list(_expanded(part, plugins)))
+    if not parts:
+        return _summarised(part, plugins)
+    return _joined(part, [_summarised(each, plugins) for each in parts])
+
+
+def _recognised(content_type: str, url: str, body: bytes, plugins: Plugins) -> Recognised:
+    found = recognise(content_type, url, body)
+    for recogniser in plugins.recognisers:
+        special = plugins.call("recogniser", url, str, lambda: recogniser(content_type, url, body))  # noqa: B023 - called at once
+        if special:
+            return found._replace(media_type=special)
+    return found
+
+
+def _expanded(part: Part, plugins: Plugins) -> Iterator[Part]:
+    """The parts inside of a part, up to the limits."""
+    room = MAX_EXPANDED_BYTES
+    for inner in islice(plugins.expanders[part.media_type](part), MAX_PARTS):
+        if not isinstance(inner, Part):
+            raise TypeError(f"an expander yields Part, not {type(inner).__name__}")
+        room -= len(inner.body)
+        if room < 0:
+            return
+        yield inner
+
+
+def _summarised(part: Part, plugins: Plugins) -> Document:
+    summariser = plugins.summariser_for(part.url, part.media_type)
+    if summariser is not None:
+        given = plugins.call("summariser", part.url, Document, lambda: summariser(part))
+        if given is not None:
+            return given
+    return summarise(part)
+
+
+def summarise(part: Part) -> Document:
+    """The summary that needs no plug-in: of HTML and text what they say, of anything else what it is."""
+    media_type = part.media_type
+    markup = media_type in MARKUP
+    if not markup and not is_textual(media_type):
+        return Document(format=media_type)
+    domain = _top_level(part.url)
+    utf8, charset = decode(part.body, part.charset_label, markup=markup or media_type != TEXT, domain=domain)
+    if markup and part.level == "links":
+        return read_links(utf8, charset=charset, media_type=media_type)
+    if markup:
+        return read_full(utf8, charset=charset, media_type=media_type, domain=domain)
+    if part.level == "links":
+        return Document(
+            format=media_type,
+            charset=charset.used,
+            charset_declared=charset.declared,
+            charset_detected=charset.detected,
+        )
+    return read_text(utf8, charset=charset, media_type=media_type, domain=domain)
+
+
+def _top_level(url: str) -> str:
+    """The last label of a URL's host, a hint at the language; nothing for an address in numbers."""
+    host = url.partition("://")[2].partition("/")[0].partition(":")[0]
+    label = host.rpartition(".")[2]
+    return label if label.isalpha() else ""
+
+
+def _joined(whole: Part, documents: list[Document]) -> Document:
+    """One document of many: the words of the first that has any, the links of all."""
+    best = max(documents, key=lambda each: each.words)
+    hrefs = [href for each in documents for href in each.hrefs]
+    links = [link for each in documents for link in each.links]
+    return replace(
+        best,
+        format=whole.media_type,
+        hrefs=hrefs[: records.MAX_LINKS],
+        links=links[: records.MAX_LINKS],
+        links_cut=len(hrefs) > records.MAX_LINKS or any(each.links_cut for each in documents),
+        words=sum(each.words for each in documents),
+        base="",
+        canonical="",
+        refresh="",
+    )

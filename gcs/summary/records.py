@@ -1,0 +1,230 @@
+"""The records of summarising: what a page holds, and the one typed record of it that is kept.
+
+A `Document` is what reading a body gives: nothing in it depends on who fetched it, when, or what the links
+resolve to. A `Summary` adds those facts and is what is stored, sent and exported; an `Edge` is one of its
+links, resolved. Both have a schema for Parquet, and `to_row` and `from_row` are each other's inverse.
+
+Invariant: every text in these records is made of Unicode scalar values (no lone surrogates) and is bounded,
+so that a record can be written in any of the formats and its size does not depend on the goodwill of a page.
+(003, section 2: the summary format SML; a summary names the parent and the links out of the page.)
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+VERSION: Final = 1
+"""The version of `Summary`; a reader refuses records of a newer one."""
+
+MAX_LINKS: Final = 10_000
+"""Links kept of one page; what follows is left out and `Document.links_cut` says so."""
+MAX_HEADINGS: Final = 32
+MAX_TITLE: Final = 300
+MAX_DESCRIPTION: Final = 1_000
+MAX_KEYWORDS: Final = 32
+MAX_KEYWORD: Final = 100
+MAX_HEADING: Final = 200
+MAX_EXCERPT: Final = 500
+MAX_ANCHOR: Final = 200
+MAX_REL: Final = 100
+MAX_HREF: Final = 4_000
+"""A longer href is not kept: no URL of that length is crawled."""
+
+
+class NewerRecord(ValueError):
+    """A record was written by a newer version than this one can read."""
+
+
+class Link(NamedTuple):
+    """A link as the page has it: its target is not resolved yet.
+
+    `kind` is what it stands in: "a", "area", "frame", "iframe", "link", "meta-refresh"; a plug-in may have
+    others.
+    """
+
+    href: str
+    text: str = ""
+    rel: str = ""
+    kind: str = "a"
+
+
+class Heading(NamedTuple):
+    """A heading and its level, 1 to 6."""
+
+    level: int
+    text: str
+
+
+class Edge(NamedTuple):
+    """A link between two canonical URLs, as it is stored: a row of the links table."""
+
+    source: str
+    target: str
+    text: str = ""
+    rel: str = ""
+    kind: str = "a"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a body holds, before its URLs are resolved.
+
+    `hrefs` are the targets to follow, in the order of the page and as written; they may repeat, and `base`
+    is to be applied. At level "full" `links` says more about each, in the same order; at "links" it is empty.
+    """
+
+    format: str = "application/octet-stream"
+    title: str = ""
+    description: str = ""
+    keywords: tuple[str, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    excerpt: str = ""
+    words: int = 0
+    language: str = ""
+    language_confidence: float = 0.0
+    charset: str = ""
+    charset_declared: str = ""
+    charset_detected: str = ""
+    hrefs: Sequence[str] = ()
+    links: Sequence[Link] = ()
+    links_cut: bool = False
+    base: str = ""
+    canonical: str = ""
+    refresh: str = ""
+    noindex: bool = False
+    nofollow: bool = False
+    fingerprint: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """All that is kept about one fetched page.
+
+    `fetched_at` is Unix time, kept to the microsecond. `media_type` is what was recognised, not what the
+    server said. `parent` is the URL of the page that led here, `via` how: the kind of that link, "redirect",
+    "seed", "sitemap". `digest` is of the payload, as `digest` below makes it. `fingerprint` is 0 for none.
+    """
+
+    url: str
+    key: str = ""
+    parent: str = ""
+    via: str = ""
+    depth: int = 0
+    status: int = 0
+    media_type: str = ""
+    fetched_at: float = 0.0
+    fetch_s: float = 0.0
+    bytes: int = 0
+    truncated: str = ""
+    digest: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    title: str = ""
+    description: str = ""
+    keywords: tuple[str, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    excerpt: str = ""
+    words: int = 0
+    language: str = ""
+    language_confidence: float = 0.0
+    charset: str = ""
+    charset_declared: str = ""
+    charset_detected: str = ""
+    links_out: int = 0
+    canonical: str = ""
+    noindex: bool = False
+    nofollow: bool = False
+    fingerprint: int = 0
+    version: int = VERSION
+
+    @classmethod
+    def of(cls, document: Document, **facts: Any) -> Summary:
+        """The summary of a document with the facts of its fetch; a fact wins over what the document says."""
+        said = {name: getattr(document, name) for name in _SHARED}
+        said["media_type"] = document.format
+        said["links_out"] = len(document.hrefs)
+        return cls(**(said | facts))
+
+    def to_row(self) -> dict[str, Any]:
+        """The columns of `SCHEMA["summaries"]`; the time in whole microseconds."""
+        row = {name: getattr(self, name) for name in _NAMES}
+        row["fetched_at"] = round(self.fetched_at * 1e6)
+        return row
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Summary:
+        """The inverse of `to_row`, also after Parquet or msgpack; raises NewerRecord for a newer one."""
+        if row["version"] > VERSION:
+            raise NewerRecord(
+                f"a summary of version {row['version']}, and this program reads up to {VERSION}: update it"
+            )
+        known = {name: row[name] for name in _NAMES if name in row}
+        known["fetched_at"] = _seconds(known.get("fetched_at", 0))
+        known["keywords"] = tuple(known.get("keywords", ()))
+        known["headings"] = tuple(_heading(each) for each in known.get("headings", ()))
+        return cls(**known)
+
+
+def digest(payload: bytes) -> str:
+    """The digest of a payload as WARC files have it: `sha1:` and 32 characters of base 32."""
+    sha1 = hashlib.sha1(payload, usedforsecurity=False)
+    return "sha1:" + base64.b32encode(sha1.digest()).decode("ascii")
+
+
+def _seconds(value: float | datetime) -> float:
+    return value.timestamp() if isinstance(value, datetime) else value / 1e6
+
+
+def _heading(value: Mapping[str, Any] | Sequence[Any]) -> Heading:
+    if isinstance(value, Mapping):
+        return Heading(value["level"], value["text"])
+    level, text = value
+    return Heading(level, text)
+
+
+def instant(at_s: float) -> datetime:
+    """Unix time as an instant in UTC, to the microsecond."""
+    return datetime.fromtimestamp(round(at_s * 1e6) / 1e6, UTC)
+
+
+_NAMES: Final = tuple(each.name for each in fields(Summary))
+_SHARED: Final = tuple(each.name for each in fields(Document) if each.name in _NAMES)
+
+_TYPES: Final[Mapping[str, pa.DataType]] = MappingProxyType(
+    {
+        "depth": pa.int32(),
+        "status": pa.int16(),
+        "fetched_at": pa.timestamp("us", "UTC"),
+        "fetch_s": pa.float64(),
+        "bytes": pa.int64(),
+        "keywords": pa.list_(pa.string()),
+        "headings": pa.list_(pa.struct([("level", pa.int8()), ("text", pa.string())])),
+        "words": pa.int32(),
+        "language_confidence": pa.float64(),
+        "links_out": pa.int32(),
+        "noindex": pa.bool_(),
+        "nofollow": pa.bool_(),
+        "fingerprint": pa.uint64(),
+        "version": pa.int16(),
+    }
+)
+
+
+def _schema(names: Sequence[str], kind: str) -> pa.Schema:
+    metadata = {"gcs.record": kind, "gcs.version": str(VERSION)}
+    columns = [pa.field(name, _TYPES.get(name, pa.string()), nullable=False) for name in names]
+    return pa.schema(columns, metadata=metadata)
+
+
+SCHEMA: Final[Mapping[str, pa.Schema]] = MappingProxyType(
+    {"summaries": _schema(_NAMES, "summary"), "links": _schema(Edge._fields, "link")}
+)
+"""What a segment of Parquet holds: `Summary.to_row()` in one file, `Edge` in the other."""
