@@ -6,7 +6,7 @@ Commands import what they run inside themselves, so that help and completion sta
 import json
 import math
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,12 @@ class Invocation:
         loaded = config.load(file=self.file, overrides=self.overrides)
         log.configure(loaded.config.log.format, loaded.config.log.level)
         return loaded
+
+    def load_again(self, settings: Sequence[str]) -> config.Loaded:
+        """The same, with settings of an earlier run where nothing else is said now."""
+        loaded = self.load()
+        kept = [each for each in settings if loaded.origins.get(each.partition("=")[0]) == config.DEFAULT]
+        return replace(self, overrides=(*kept, *self.overrides)).load() if kept else loaded
 
 
 def _with_settings(ctx: click.Context, _: click.Parameter, overrides: tuple[str, ...]) -> None:
@@ -235,13 +241,15 @@ def crawl(
     del gatherers
     if rules:
         invocation = replace(invocation, overrides=(*invocation.overrides, f"crawl.scope={' '.join(rules)}"))
-    loaded = invocation.load()
     from gcs.gatherer import session
     from gcs.gatherer.crawl import Limits
 
-    limits = Limits(max_pages or math.inf, max_time or math.inf)
+    loaded = invocation.load_again(session.settings_of(directory) if resume else ())
+
+    limits = Limits(max_pages or math.inf, math.inf if max_time is None else max_time)
     every = [*urls, *(session.read_seeds(seeds) if seeds else ())]
-    ctx.exit(session.crawl(loaded.config, session.Request(every, directory, resume, expansion, limits)))
+    kept = loaded.changed(("crawl", "fetch", "store", "summary"))
+    ctx.exit(session.crawl(loaded.config, session.Request(every, directory, resume, expansion, kept, limits)))
 
 
 _INTO = click.option(
@@ -274,9 +282,10 @@ def _show(facts: Mapping[str, object], *, as_json: bool) -> None:
 @click.pass_obj
 def why(invocation: Invocation, *, url: str, directory: Path, as_json: bool) -> None:
     """Say where a URL stands in a crawl, and which rule decided; also while it runs."""
-    loaded = invocation.load()
     from gcs import inquiry
+    from gcs.gatherer import session
 
+    loaded = invocation.load_again(session.settings_of(directory))
     _show(inquiry.why(loaded.config, directory, url), as_json=as_json)
 
 

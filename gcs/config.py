@@ -231,6 +231,15 @@ class Loaded:
     file: Path | None
     origins: Mapping[str, str]
 
+    def changed(self, sections: Sequence[str]) -> list[str]:
+        """The settings of some sections that somebody gave, as the command line has them; without secrets."""
+        found = []
+        for name, setting in SETTINGS.items():
+            if setting.section in sections and setting.kind.quotable and self.origins[name] != DEFAULT:
+                value = getattr(getattr(self.config, setting.section), setting.field)
+                found.append(f"{name}={setting.kind.written(value)}")
+        return found
+
     def shown(self) -> Iterator[tuple[Setting, Shown, str]]:
         """Each setting with its value, secrets masked, and its origin."""
         for name, setting in SETTINGS.items():

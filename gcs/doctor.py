@@ -93,8 +93,10 @@ def dns(name: str, ask: Callable[..., Any] = socket.getaddrinfo) -> Finding:
     began = time.monotonic()
     try:
         ask(name, 80, type=socket.SOCK_STREAM)
-    except OSError as error:
-        return Finding("DNS", Grade.ERROR, f"{name} was not found: {error.strerror or error}.")
+    except (OSError, UnicodeError) as error:
+        return Finding(
+            "DNS", Grade.ERROR, f"{name} was not found: {getattr(error, 'strerror', None) or error}."
+        )
     took = time.monotonic() - began
     grade = Grade.WARNING if took > SLOW_DNS_S else Grade.OK
     return Finding("DNS", grade, f"{name} was found in {took * 1000:.0f} ms.")

@@ -119,6 +119,13 @@ class Kind(ABC, Generic[T]):
     def show(self, value: T) -> Shown:
         """The value as TOML spells it, with secrets masked."""
 
+    def written(self, value: T) -> str:
+        """The value as the command line has it, with secrets masked."""
+        shown = self.show(value)
+        if isinstance(shown, bool):
+            return str(shown).lower()
+        return " ".join(map(str, shown)) if isinstance(shown, list) else str(shown)
+
 
 @dataclass(frozen=True)
 class Text(Kind[str]):

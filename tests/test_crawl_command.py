@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,24 @@ def test_limits(served: Server, tmp_path: Path) -> None:
     assert f"gcs crawl --resume --into {tmp_path / 'c'}" in ran.stderr
     timed = gcs("crawl", "--into", str(tmp_path / "c"), "--resume", "--max-time", "1ms", hosts=served.hosts)
     assert timed.returncode in (0, 5)
+
+
+def test_a_resumed_crawl_keeps_its_settings(served: Server, tmp_path: Path) -> None:
+    """What was said when a crawl began holds when it goes on, unless something else is said then."""
+    seed, into = served.web.seeds[0], ("--into", str(tmp_path / "c"))
+    host = seed.removeprefix("http://").partition(":")[0]
+    begun = gcs("crawl", seed, "--max-pages", "3", "--scope", f"+host:{host}", *into, hosts=served.hosts)
+    assert begun.returncode == 5
+    assert "Finished" not in begun.stderr
+    line = [sys.executable, "-m", "cli", "crawl", "--resume", *into]
+    resumed = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert resumed.returncode == 0, resumed.stderr
+    (hosts,) = re.findall("by host: +(.*)", resumed.stderr)
+    assert hosts.split()[0].startswith(host)
+    assert len(hosts.split()) == 2
+    other = next(each.name for each in served.web.hosts if each.name != host)
+    told = json.loads(gcs("why", f"http://{other}:{served.web.port}/", *into, "--json").stdout)
+    assert told["rule"] == "no rule takes it in"
 
 
 @pytest.mark.parametrize(

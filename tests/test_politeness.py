@@ -571,7 +571,7 @@ class Polite(RuleBasedStateMachine):
 
 
 TestPolite = Polite.TestCase
-TestPolite.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+TestPolite.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
 
 
 def test_a_busy_web_keeps_all_distances() -> None:

@@ -26,7 +26,7 @@ from gcs.store.warc import Builder, Exchange
 from gcs.summary.records import Summary
 from tests.test_store_warc import records
 
-KILLS = 20
+KILLS = 8
 HOSTS = [f"http://h{n}.com" for n in range(5)]
 SETTINGS = config.Store(keep_free_bytes=0, warc_bytes=1 << 20, segment_rows=150)
 

@@ -70,6 +70,7 @@ class _Host:
         "free_at",
         "held",
         "line",
+        "located",
         "name",
         "pace_s",
         "ready_at",
@@ -82,6 +83,7 @@ class _Host:
         self.addresses: tuple[_Line, ...] = ()
         self.held = 0
         self.awake = False
+        self.located = False
         self.under_way = 0
         self.unsent = False
         self.crawl_delay_s = 0.0
@@ -141,9 +143,10 @@ class Workbench:
 
     def locate(self, host: str, addresses: Iterable[str]) -> None:
         """The addresses of a host; to be told before it is woken, and again when they change."""
+        known = self._known(host)
+        known.located = True
         if not self._delay_s:
             return
-        known = self._known(host)
         before, after = known.addresses, tuple(self._line(name) for name in sorted(set(addresses)))
         if before == after:
             return
@@ -193,9 +196,14 @@ class Workbench:
                 self._advance(now)
             if not serving:
                 return None
-            _, _, number, line = heappop(serving)
-            if line.entry == number:
-                line.entry = 0
+            _, place, number, line = heappop(serving)
+            if line.entry != number:
+                continue
+            line.entry = 0
+            if self._head(line) is not None and line.ready[0][1] != place:
+                # Who was first in this line has left it, and who is first now has waited for less long.
+                self._offer(line, now)
+            else:
                 turn = self._serve(line, now)
                 if turn is not None:
                     return turn
@@ -300,12 +308,20 @@ class Workbench:
         """When a request outside of turns may be sent; the turns that follow keep their distance from it."""
         known = self._known(host)
         at = max(now, known.free_at, *(line.free_at for line in known.addresses))
+        if known.unsent or any(line.unsent for line in known.addresses):
+            # Nobody knows yet when that one is sent; it may be only now.
+            at = max(at, now + self._delay_of(known))
         known.free_at = at + self._delay_of(known)
         for line in known.addresses:
             line.free_at = at + self._delay_s
-        if known.line is not None:
+        if not self._is_busy(known):
             self._rest(known, known.free_at)
         return at
+
+    def is_located(self, host: str) -> bool:
+        """Whether the addresses of a host are known, as far as they count."""
+        known = self._hosts.get(host)
+        return known is not None and known.located
 
     def failures(self, host: str) -> int:
         """How many requests to a host failed in a row."""

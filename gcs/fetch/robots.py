@@ -24,7 +24,8 @@ from gcs.core import robots, urls
 from gcs.core.robots import Rules, Standing
 from gcs.fetch.outcome import Failure, Origin, Outcome, Response
 
-CAPACITY: Final = 100_000
+CAPACITY: Final = 10_000
+_LONGEST_REST_S: Final = 60.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -141,7 +142,10 @@ class RobotsCache:
                 asked, target = _redirected(asked, target, outcome)
             except ValueError:
                 return robots.unavailable(self._clock())
-            await trio.sleep(self._rest_s(asked))
+            rest_s = self._rest_s(asked)
+            if rest_s > _LONGEST_REST_S:
+                break  # a turn is not held for that long
+            await trio.sleep(rest_s)
         else:
             return robots.unavailable(self._clock())
         return robots.unreachable(self._clock(), self._rules.get(origin))

@@ -1,4 +1,4 @@
-"""What is kept of a visit: WARC records, rows of Parquet, a line of the log; made in the writer's thread."""
+"""What is kept of a visit: WARC records, rows of Parquet, a line of the log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOPS: Final = {
 
 
 class Keeper:
-    """Makes the rows and records of a crawl's visits; one thread at a time."""
+    """Makes the rows and records of a crawl's visits."""
 
     def __init__(self, config: config.Config) -> None:
         self._crawl = config.crawl.name
@@ -129,7 +129,7 @@ class Keeper:
             began = f"{_stamp(outcome.started)}+{round(outcome.total_s * 1000)}"
         if isinstance(outcome, Response):
             size = str(len(outcome.head) + len(outcome.raw))
-            kind = outcome.headers.get("content-type", "").partition(";")[0].strip().replace(" ", "") or kind
+            kind = "".join(outcome.headers.get("content-type", "").partition(";")[0].split()) or kind
         notes = [visit.reason] if visit.reason else []
         if queued.attempts:
             notes.append(f"{queued.attempts + 1}t")

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
+from types import MappingProxyType
 from typing import Final
 
 import structlog
@@ -104,10 +105,11 @@ class Crawl:
         stored = store.get_meta(TALLY)
         self.tally = Tally.from_bytes(stored) if stored else Tally()
         self._before = self.tally.pages
-        self._visits: list[Visit] = []
+        self._finished: list[Finished] = []
         self._found: list[Found] = []
         self._busy = 0
         self._writing = False
+        self._interrupted = False
         self._locating = 0
         self._statistics_at = 0.0
         self._ending: Ending | None = None
@@ -117,9 +119,9 @@ class Crawl:
 
     # From outside
 
-    def seed(self, founds: Sequence[Found]) -> Committed:
-        """Queue seeds, before the crawl runs."""
-        committed = self._store.commit(Batch(found=list(founds)))
+    def seed(self, founds: Sequence[Found], meta: Mapping[str, bytes] = MappingProxyType({})) -> Committed:
+        """Queue seeds, before the crawl runs, and keep named values beside them."""
+        committed = self._store.commit(Batch(found=list(founds), meta=dict(meta)))
         self._accepted(committed)
         return committed
 
@@ -131,13 +133,14 @@ class Crawl:
 
     def stop(self, ending: Ending = Ending.INTERRUPTED) -> None:
         """Ask for nothing more; the crawl ends when what is under way has ended."""
+        self._interrupted = self._interrupted or ending is Ending.INTERRUPTED
         if self._ending is None:
             self._ending = ending
 
     @property
-    def stopping(self) -> bool:
-        """Whether it asks for nothing more."""
-        return self._ending is not None
+    def interrupted(self) -> bool:
+        """Whether somebody asked it to stop."""
+        return self._interrupted
 
     @property
     def pages(self) -> int:
@@ -178,7 +181,7 @@ class Crawl:
         while True:
             if not self._room.is_set():
                 await self._room.wait()
-            taken = self._frontier.take(self._clock()) if self._ending is None else None
+            taken = self._frontier.take(self._clock()) if self._may_begin() else None
             if taken is None:
                 await self._work.park()
                 continue
@@ -191,9 +194,17 @@ class Crawl:
             finally:
                 self._busy -= 1
 
+    def _may_begin(self) -> bool:
+        return self._ending is None and self.pages + self._busy < self._limits.pages
+
     async def _use(self, turn: Turn, site: Site, number: int) -> None:
         """Ask a host, in its turn, for its rules if they are not known, else for its next page."""
         now = self._clock()
+        if site.given_up:
+            self._drop_some(site, now)
+            self._bench.give_back(turn, now)
+            await trio.lowlevel.checkpoint()
+            return
         rules = self._anything or self._known_rules(site, now)
         if rules is None:
             await self._ask_rules(turn, site)
@@ -205,6 +216,7 @@ class Crawl:
         job = self._next_allowed(site, rules, now)
         if job is None:
             self._bench.give_back(turn, now)
+            await trio.lowlevel.checkpoint()
             return
         outcome = await self._transport.fetch(job.origin, job.path)
         now = self._clock()
@@ -216,11 +228,14 @@ class Crawl:
         self._bench.done(turn, now, response_s=took_s, failed=visit.host_failed, pause_s=visit.pause_s)
         self._add(visit)
         if visit.host_given_up:
-            self._give_up(site, Cause.HOST, now)
+            self._give_up(site.host, Cause.HOST, now)
 
     def _next_allowed(self, site: Site, rules: Rules, now: float) -> Job | None:
-        """The next URL of a host that nothing forbids by now; all before it are dropped."""
-        while (job := self._frontier.next_job(site, now)) is not None:
+        """The next URL of a host that nothing forbids by now; those before it are dropped, some at a time."""
+        for _ in range(BATCH):
+            job = self._frontier.next_job(site, now)
+            if job is None:
+                return None
             if site.pages >= self._budget:
                 refused: Visit | None = self._visitor.lost(job, Cause.BUDGET, now)
             elif not rules.allowed(job.path):
@@ -236,14 +251,16 @@ class Crawl:
     def _known_rules(self, site: Site, now: float) -> Rules | None:
         """The rules of a host if they still hold; those that an earlier run was told are in the store."""
         rules = self._robots.known(site.origin, now)
-        if rules is None and not site.rules_sought:
-            site.rules_sought = True
-            stored = self._store.get_meta(f"{ROBOTS}{site.origin}")
-            if stored is not None:
-                self._robots.restore([(site.origin, stored)])
-                rules = self._robots.known(site.origin, now)
-                if rules is not None:
-                    self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
+        if site.rules_sought:
+            return rules
+        site.rules_sought = True
+        stored = self._store.get_meta(f"{ROBOTS}{site.origin}") if rules is None else None
+        if stored is not None:
+            self._robots.restore([(site.origin, stored)])
+            rules = self._robots.known(site.origin, now)
+        if rules is not None:
+            # A host that slept may have been forgotten, with its delay.
+            self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
         return rules
 
     async def _ask_rules(self, turn: Turn, site: Site) -> None:
@@ -252,19 +269,20 @@ class Crawl:
         rules = await self._robots.rules(site.origin)
         now = self._clock()
         lost = rules.standing is Standing.UNREACHABLE
+        failed_before = self._bench.failures(site.host)
         self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
         self._bench.done(turn, now, response_s=now - began, failed=lost)
         if self._config.fetch.sitemaps:
-            self._note(self._visitor.sitemaps(rules.sitemaps))
+            self._note(self._visitor.sitemaps(site.origin, rules.sitemaps))
         job = self._frontier.next_job(site, now) if lost else None
         if job is None:
             return
         failure = self._robots.failure(site.origin)
         cause = Cause.ROBOTS_UNREACHABLE if failure is None else failure.reason.value
-        visit = self._visitor.unanswered(job, cause, self._bench.failures(site.host), now)
+        visit = self._visitor.unanswered(job, cause, failed_before, now)
         self._add(visit)
         if visit.state is State.DROPPED:
-            self._give_up(site, cause, now)
+            self._give_up(site.host, cause, now)
         else:
             self._bench.set_aside(site.host, rules.until)
 
@@ -273,10 +291,19 @@ class Crawl:
         now = self._clock()
         return self._bench.reserve(host_of(key(f"{origin}/")), now) - now
 
-    def _give_up(self, site: Site, cause: str, now: float) -> None:
-        """Drop all that is queued for a host."""
-        while (job := self._frontier.next_job(site, now)) is not None:
-            self._add(self._visitor.lost(job, cause, now))
+    def _give_up(self, host: str, cause: str, now: float) -> None:
+        """Drop all that is queued for a host: some now, the rest in its following turns."""
+        site = self._frontier.site(host)
+        if site is not None:
+            site.given_up = cause
+            self._drop_some(site, now)
+
+    def _drop_some(self, site: Site, now: float) -> None:
+        for _ in range(BATCH):
+            job = self._frontier.next_job(site, now)
+            if job is None:
+                return
+            self._add(self._visitor.lost(job, site.given_up, now))
 
     # Hosts
 
@@ -312,7 +339,7 @@ class Crawl:
 
     def _is_over(self) -> bool:
         """Whether nothing is left to do, or after a stop nothing is under way."""
-        if self._busy or self._visits or self._found or self._writing:
+        if self._busy or self._finished or self._found or self._writing:
             return False
         if self._ending is None and not self._locating and not self._store.counts().queued:
             self._ending = Ending.FINISHED
@@ -321,7 +348,8 @@ class Crawl:
     # Writing
 
     def _add(self, visit: Visit) -> None:
-        self._visits.append(visit)
+        # Made at once: a page that is kept until the commit takes memory, and a thread of its own the GIL.
+        self._finished.append(self._keeper.finished(visit))
         self._count(visit)
         self._note(visit.found)
         if self.pages >= self._limits.pages:
@@ -329,9 +357,9 @@ class Crawl:
 
     def _note(self, found: Iterable[Found]) -> None:
         self._found.extend(found)
-        if len(self._visits) >= BATCH and not self._filled.is_set():
+        if len(self._finished) >= BATCH and not self._filled.is_set():
             self._filled.set()
-        if len(self._visits) >= BACKLOG and self._room.is_set():
+        if len(self._finished) >= BACKLOG and self._room.is_set():
             self._room = trio.Event()
 
     async def _write(self) -> None:
@@ -340,7 +368,7 @@ class Crawl:
             with trio.move_on_after(COMMIT_EVERY_S):
                 await self._filled.wait()
             self._filled = trio.Event()
-            if self._visits or self._found:
+            if self._finished or self._found:
                 await self._commit()
 
     async def _flush(self) -> None:
@@ -353,8 +381,8 @@ class Crawl:
                     await trio.to_thread.run_sync(self._store.flush_segments)
 
     async def _commit(self) -> None:
-        visits, found = self._visits, self._found
-        self._visits, self._found, self._writing = [], [], True
+        finished, found = self._finished, self._found
+        self._finished, self._found, self._writing = [], [], True
         self._room.set()
         meta = {TALLY: self.tally.to_bytes()}
         meta |= {f"{ROBOTS}{origin}": stored for origin, stored in self._robots.changed()}
@@ -362,7 +390,7 @@ class Crawl:
             meta[NOVELTY] = self._visitor.admission.novelty.to_bytes()
             meta[EXPANSION] = self.expansion.to_bytes()
             self._statistics_at = trio.current_time() + STATISTICS_EVERY_S
-        committed = await self._written(visits, Batch(found=found, meta=meta))
+        committed = await self._written(Batch(finished, found, meta=meta))
         self._writing = False
         self._accepted(committed)
         counts = self._store.counts()
@@ -370,9 +398,8 @@ class Crawl:
         self._hosts.unpark(count=LOCATORS)
         self._work.unpark()
 
-    async def _written(self, visits: list[Visit], batch: Batch) -> Committed:
+    async def _written(self, batch: Batch) -> Committed:
         """Commit, and again while the disk is full."""
-        batch.finished = await trio.to_thread.run_sync(self._kept, visits)
         told = False
         while True:
             try:
@@ -382,10 +409,6 @@ class Crawl:
                     self._log.warning("waiting", why=str(full))
                     told = True
             await trio.sleep(FULL_DISK_PAUSE_S)
-
-    def _kept(self, visits: list[Visit]) -> list[Finished]:
-        """All that is kept of some visits; runs in a thread."""
-        return [self._keeper.finished(visit) for visit in visits]
 
     def _count(self, visit: Visit) -> None:
         outcome, document = visit.outcome, visit.document

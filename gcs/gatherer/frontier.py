@@ -27,7 +27,7 @@ AWAKE: Final = 10_000
 class Site:
     """A host that is awake: what to ask it for."""
 
-    __slots__ = ("host", "origin", "pages", "rules_sought", "window")
+    __slots__ = ("given_up", "host", "origin", "pages", "rules_sought", "window")
 
     def __init__(self, host: str, pages: int) -> None:
         self.host = host
@@ -36,7 +36,9 @@ class Site:
         self.origin, _ = Origin.split(url(host + PATH))
         self.window: deque[Queued] = deque()
         self.rules_sought = False
-        """Whether the store was asked for its robots rules."""
+        """Whether its robots rules were looked for where they may be known already."""
+        self.given_up = ""
+        """Why nothing more is asked of it."""
 
 
 class Frontier:
@@ -46,7 +48,9 @@ class Frontier:
         self._store, self._bench, self._limit = store, bench, awake
         self._sites: dict[str, Site] = {}
         self._unlocated: deque[Site] = deque()
-        self._waiting: Iterator[HostCounts] | None = store.hosts()
+        self._waiting: Iterator[HostCounts] | None = None
+        # Whether hosts may wait in the store that no iterator ahead will find.
+        self._missed = True
 
     def wake(self, hosts: Iterable[str], now: float) -> None:
         """URLs were queued for these hosts."""
@@ -54,14 +58,16 @@ class Frontier:
             if host in self._sites:
                 continue
             if len(self._sites) >= self._limit:
-                self._waiting = self._waiting or self._store.hosts()
+                self._missed = True
                 return
             self._rouse(host, now)
 
     def wake_due(self, now: float) -> None:
         """Wake hosts that have something to try again, and hosts that wait in the store if there is room."""
         self.wake(self._store.due(now=now), now)
-        while self._waiting is not None and len(self._sites) < self._limit:
+        while len(self._sites) < self._limit and (self._waiting is not None or self._missed):
+            if self._waiting is None:
+                self._waiting, self._missed = self._store.hosts(), False
             counts = next(self._waiting, None)
             if counts is None:
                 self._waiting = None
@@ -73,7 +79,7 @@ class Frontier:
         if not self._fill(site, now):
             return
         self._sites[host] = site
-        if host in self._bench:
+        if self._bench.is_located(host):
             self._bench.wake(host, now)
         else:
             self._unlocated.append(site)
@@ -81,6 +87,10 @@ class Frontier:
     def _fill(self, site: Site, now: float) -> bool:
         site.window.extend(self._store.next_of(site.host, WINDOW, now=now))
         return bool(site.window)
+
+    def site(self, host: str) -> Site | None:
+        """A host, if it is awake."""
+        return self._sites.get(host)
 
     def unlocated(self) -> Site | None:
         """A host whose addresses are not known yet, each once."""
@@ -98,6 +108,8 @@ class Frontier:
 
     def next_job(self, site: Site, now: float) -> Job | None:
         """The next URL of a host; None when it has no more. A host without more goes to sleep."""
+        if self._sites.get(site.host) is not site:
+            return None  # it fell asleep meanwhile, and whoever woke it again has its URLs
         job = Job.of(site.window.popleft()) if site.window else None
         if not site.window and not self._fill(site, now):
             self._sites.pop(site.host, None)

@@ -32,7 +32,7 @@ class Job:
 
 @dataclass(slots=True)
 class Visit:
-    """What came of a job, as it was decided; what is kept of it is made from this later, in a thread."""
+    """What came of a job, as it was decided; what is kept of it is made from this."""
 
     job: Job
     outcome: Outcome | None

@@ -16,7 +16,7 @@ import ada_url
 
 from gcs.core.urls import NO_CLEANING, PATH, Cleaning, Rejected, canonical, key
 
-REMEMBERED: Final = 60_000
+REMEMBERED: Final = 150_000
 _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:")
 # Of these a browser makes something else than a name relative to the directory.
 _NOT_PLAIN: Final = frozenset("?\\ \t\r\n\f")

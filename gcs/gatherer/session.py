@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 
+import msgpack
 import structlog
 import trio
 
@@ -28,6 +29,7 @@ from gcs.gatherer.crawl import EXPANSION, NOVELTY, TALLY, Crawl, Ending, Limits
 from gcs.gatherer.links import Targets
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.visit import Visitor
+from gcs.store.errors import StoreError
 from gcs.store.store import Store
 from gcs.store.view import View
 from gcs.summary import plugins
@@ -38,6 +40,8 @@ EXITS = {
     Ending.TIME: ExitCode.LIMIT,
     Ending.INTERRUPTED: ExitCode.INTERRUPTED,
 }
+SETTINGS = "settings"
+PRIVATE = "private"
 _CONTACT = ("@", "http://", "https://")
 
 
@@ -49,6 +53,8 @@ class Request:
     directory: Path
     resume: bool = False
     expansion: Path | None = None
+    settings: Sequence[str] = ()
+    """What makes this crawl differ from the defaults; a resumed one has it again."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -62,7 +68,7 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
     seeds = [_seed(targets, each) for each in request.seeds]
     given = read_expansion(request.expansion) if request.expansion else None
     async with Transport(config.fetch) as transport:
-        await _require_agent(config, transport, seeds)
+        private = await _are_private(config, transport, seeds)
         about = {"software": f"gcs/{gcs.__version__}", "robots": config.fetch.robots}
         if config.fetch.agent:
             about["http-header-user-agent"] = config.fetch.agent
@@ -71,6 +77,9 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
         ) as store:
             if not seeds and not store.counts().accepted:
                 raise UsageError("give at least one URL to begin with, or a file of them with --seeds")
+            private = private and (bool(seeds) or store.get_meta(PRIVATE) is not None)
+            if not private:
+                _require_agent(config)
             novelty = store.get_meta(NOVELTY)
             admission = Admission(
                 config,
@@ -80,7 +89,8 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
             visitor = Visitor(config, targets, admission, plugins.load(structlog.get_logger()))
             expansion = _expansion(store, given)
             running = Crawl(config, store, transport, visitor, expansion, limits=request.limits)
-            running.seed(visitor.seeds(seeds))
+            kept = {SETTINGS: msgpack.packb(list(request.settings)), PRIVATE: b"yes" if private else b""}
+            running.seed(visitor.seeds(seeds), kept)
             return await _watched(running, store, request)
 
 
@@ -114,7 +124,7 @@ async def _obey_signals(running: Crawl, console: Console, scope: trio.CancelScop
     """The first Ctrl-C (or SIGTERM) drains, the second stops at once."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
-            if running.stopping:
+            if running.interrupted:
                 scope.cancel()
                 return
             running.stop()
@@ -176,16 +186,33 @@ def _expansion(store: Store, given: Expansion | None) -> Expansion:
     return Expansion.from_bytes(stored)
 
 
-async def _require_agent(config: Config, transport: Transport, seeds: Sequence[str]) -> None:
-    """Refuse to ask public hosts without a name and a contact address."""
-    agent = config.fetch.agent
-    if agent and any(mark in agent for mark in _CONTACT):
-        return
+async def _are_private(config: Config, transport: Transport, seeds: Sequence[str]) -> bool:
+    """Whether every seed lies in `fetch.allow`."""
+    if config.fetch.proxy:
+        return False
     for seed in seeds:
         found = await transport.addresses(Origin.split(seed)[0].host)
-        addresses = () if isinstance(found, Failure) else found
-        if not all(any(ip_address(each) in network for network in config.fetch.allow) for each in addresses):
-            raise ConfigError(
-                "fetch.agent must name your crawler and how its owner can be reached, such as "
-                f'-s fetch.agent="mycrawler (+https://example.org/bot)"; {seed} is a public site.'
-            )
+        if isinstance(found, Failure):
+            return False
+        if not all(any(ip_address(each) in network for network in config.fetch.allow) for each in found):
+            return False
+    return True
+
+
+def _require_agent(config: Config) -> None:
+    """Refuse to ask public hosts without a name and a contact address."""
+    if not any(mark in config.fetch.agent for mark in _CONTACT):
+        raise ConfigError(
+            "fetch.agent must name your crawler and how its owner can be reached, such as "
+            '-s fetch.agent="mycrawler (+https://example.org/bot)", to crawl public sites.'
+        )
+
+
+def settings_of(directory: Path) -> list[str]:
+    """The settings with which the crawl in a directory began; none where there is no crawl."""
+    try:
+        with View(directory) as view:
+            stored = view.get_meta(SETTINGS)
+    except StoreError:
+        return []
+    return [str(each) for each in msgpack.unpackb(stored)] if stored else []

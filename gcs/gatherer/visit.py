@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from gcs.config import Config
 from gcs.core import failures, sitemaps
 from gcs.core.failures import Cause, Verdict
 from gcs.core.urls import Rejected
-from gcs.fetch.outcome import Failure, Outcome, Response
+from gcs.fetch.outcome import Failure, Origin, Outcome, Response
 from gcs.gatherer.admission import FIRST, Admission
 from gcs.gatherer.job import Job, Visit
 from gcs.gatherer.links import Target, Targets, unsettled
@@ -51,14 +52,17 @@ class Visitor:
         targets = [self._targets.of(each) for each in urls]
         return [Found(target.key, 0, "", "seed", FIRST) for target in unsettled(targets)]
 
-    def sitemaps(self, urls: Sequence[str]) -> list[Found]:
-        """The sitemaps that a robots.txt names."""
+    def sitemaps(self, origin: Origin, urls: Sequence[str]) -> list[Found]:
+        """The sitemaps that a robots.txt names; of others than its own host it cannot speak."""
         found = []
         for each in urls:
-            try:
-                found.append(self._targets.of(each))
-            except Rejected:
-                continue
+            with suppress(Rejected):
+                target = self._targets.of(each)
+                if (
+                    Origin.split(target.url)[0].host == origin.host
+                    and self.admission.decide(target, 0).accepted
+                ):
+                    found.append(target)
         return [Found(target.key, 0, "", "sitemap-file", FIRST) for target in unsettled(found)]
 
     def _named(self, job: Job, targets: Sequence[Target | None], via: str, depth: int) -> list[Found]:
@@ -66,12 +70,14 @@ class Visitor:
         fresh = unsettled(targets)
         if not fresh:
             return []
-        parent, admission = job.queued.key, self.admission
-        return [
-            Found(target.key, depth, parent, via, admission.band(target.key))
-            for target in fresh
-            if admission.decide(target, depth).accepted
-        ]
+        parent, admission, admitted = job.queued.key, self.admission, []
+        for target in fresh:
+            verdict = admission.decide(target, depth)
+            if verdict.accepted:
+                admitted.append(Found(target.key, depth, parent, via, admission.band(target.key)))
+            elif verdict.cause is Cause.DEPTH:
+                target.settled = False  # there may be a shorter way to it
+        return admitted
 
     # What became of a job
 
@@ -149,8 +155,7 @@ class Visitor:
 
     def _page(self, job: Job, response: Response, now: float) -> Visit:
         visit = Visit(job, response, now, State.DONE, response.status)
-        if job.queued.via == "sitemap-file":
-            self._read_sitemap(visit, response)
+        if job.queued.via == "sitemap-file" and self._read_sitemap(visit, response):
             return visit
         headers = response.headers
         document = read(
@@ -177,7 +182,7 @@ class Visitor:
         job, depth = visit.job, visit.job.queued.depth + 1
         targets = self._targets.resolve(job.url, document.hrefs, document.base)
         visit.targets = targets
-        if document.links:
+        if len(document.links) == len(targets):
             followed = [
                 target
                 for target, link in zip(targets, document.links, strict=True)
@@ -190,11 +195,13 @@ class Visitor:
             meant = self._targets.resolve(job.url, [document.canonical], document.base)
             visit.found += self._named(job, meant, "canonical", depth)
 
-    def _read_sitemap(self, visit: Visit, response: Response) -> None:
-        """A sitemap speaks for its own host only."""
+    def _read_sitemap(self, visit: Visit, response: Response) -> bool:
+        """Queue what a sitemap lists of its own host; False if it is no sitemap, but a page like others."""
         job = visit.job
-        visit.keep = False
         sitemap = sitemaps.parse(response.body, job.url)
+        if not sitemap.urls and not sitemap.sitemaps:
+            return False
+        visit.keep = False
         more = self._targets.resolve(job.url, sitemap.sitemaps)
         pages = self._targets.resolve(job.url, [location for location, _ in sitemap.urls])
         own = [target for target in pages if target is not None and target.host == job.host]
@@ -204,3 +211,4 @@ class Visitor:
             for target in unsettled([each for each in more if each is not None and each.host == job.host])
             if job.queued.depth < 2
         ]
+        return True
