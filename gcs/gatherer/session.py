@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shlex
 import signal
 import sys
@@ -12,6 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import msgpack
+import pyarrow as pa
 import structlog
 import trio
 
@@ -42,6 +44,8 @@ EXITS = {
 }
 SETTINGS = "settings"
 PRIVATE = "private"
+# See mallopt(3).
+_M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1
 _CONTACT = ("@", "http://", "https://")
 
 
@@ -60,7 +64,17 @@ class Request:
 
 def crawl(config: Config, request: Request) -> ExitCode:
     """Crawl, and say how it went; raises GcsError for what cannot be begun."""
+    _spare_memory()
     return trio.run(_crawl, config, request)
+
+
+def _spare_memory() -> None:
+    """Give back what was freed: threads and large tables would keep a third of the memory for later."""
+    pa.set_memory_pool(pa.system_memory_pool())
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # glibc
+        mallopt(_M_ARENA_MAX, 1)
+        mallopt(_M_TRIM_THRESHOLD, 1 << 20)
 
 
 async def _crawl(config: Config, request: Request) -> ExitCode:

@@ -1,0 +1,94 @@
+"""What to fetch next: hosts that wake, sleep and wait, over a real store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gcs.config import Store as Settings
+from gcs.core.politeness import Workbench
+from gcs.core.urls import key
+from gcs.gatherer.frontier import Frontier
+from gcs.store.records import Batch, Finished, Found, State, host_of
+from gcs.store.store import Store
+
+Parts = tuple[Store, Workbench]
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Iterator[Parts]:
+    """A store and a workbench without delays."""
+    with Store.open(tmp_path / "store", Settings(keep_free_bytes=0), resume=False) as store:
+        yield store, Workbench(1, 1, 0.0, 0.0, 1.0)
+
+
+def queue(store: Store, *urls: str) -> list[str]:
+    """Queue URLs, and say which hosts they have."""
+    committed = store.commit(Batch(found=[Found(key(url)) for url in urls]))
+    return list(dict.fromkeys(host_of(found.key) for found in committed.new))
+
+
+def fetch_all(frontier: Frontier, bench: Workbench, store: Store) -> list[str]:
+    """Take turns until nothing is left, and say what was fetched."""
+    fetched: list[str] = []
+    for now in range(1000):
+        frontier.wake_due(float(now))
+        while (site := frontier.unlocated()) is not None:
+            frontier.located(site, (), float(now))
+        taken = frontier.take(float(now))
+        if taken is None:
+            return fetched
+        turn, site = taken
+        job = frontier.next_job(site, float(now))
+        assert job is not None
+        fetched.append(job.url)
+        bench.done(turn, float(now))
+        done = Finished(key=job.queued.key, state=State.DONE, status=200, at=float(now), attempts=1)
+        store.commit(Batch(finished=[done]))
+    raise AssertionError("it does not end")
+
+
+def test_more_hosts_than_may_be_awake(parts: Parts) -> None:
+    """Hosts for which there was no room are found again, wherever they are in the order of keys."""
+    store, bench = parts
+    frontier = Frontier(store, bench, awake=2)
+    urls = [f"http://{name}.test/{n}" for name in ("m", "z", "c") for n in range(3)]
+    frontier.wake(queue(store, *urls), 0.0)
+    frontier.wake_due(0.0)
+    more = [f"http://{name}.test/" for name in ("a", "b", "y")]
+    frontier.wake(queue(store, *more), 0.0)
+    assert sorted(fetch_all(frontier, bench, store)) == sorted(urls + more)
+    assert store.counts().queued == 0
+
+
+def test_a_host_that_fell_asleep_during_a_fetch(parts: Parts) -> None:
+    """Who holds on to a host that slept and woke again gets none of its URLs, and takes none from it."""
+    store, bench = parts
+    frontier = Frontier(store, bench)
+    frontier.wake(queue(store, "http://h.test/1"), 0.0)
+    held = frontier.unlocated()
+    assert held is not None
+    frontier.located(held, (), 0.0)
+    taken = frontier.take(0.0)
+    assert taken is not None
+    assert frontier.next_job(held, 0.0) is not None
+    assert frontier.site(held.host) is None
+    frontier.wake(queue(store, "http://h.test/2"), 0.0)
+    assert frontier.next_job(held, 0.0) is None
+    current = frontier.site(held.host)
+    assert current is not None
+    assert current is not held
+    bench.done(taken[0], 0.0)
+    assert fetch_all(frontier, bench, store) == ["http://h.test/2"]
+
+
+def test_what_was_not_fetched_is_given_back(parts: Parts) -> None:
+    """URLs that were taken off the queue and not fetched are in it again."""
+    store, bench = parts
+    frontier = Frontier(store, bench)
+    hosts = queue(store, *(f"http://h.test/{n}" for n in range(5)))
+    frontier.wake(hosts, 0.0)
+    frontier.give_back()
+    assert len(store.next_of(hosts[0], 10, now=0.0)) == 5
