@@ -138,7 +138,7 @@ def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path) -> 
         if number % 5 == 4:
             check_files(tmp_path / "store", done)
     assert len(acknowledged) > KILLS
-    assert len(list((tmp_path / "store" / "warc").iterdir())) > 3
+    assert len(list((tmp_path / "store" / "warc").iterdir())) > 1
 
 
 if __name__ == "__main__":
