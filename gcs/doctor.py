@@ -126,7 +126,7 @@ def redis_server(config: Config) -> Iterator[Finding]:
             yield _persistence(client)
             yield _clock(client)
     except (redis.RedisError, OSError, ValueError) as error:
-        yield Finding("Redis", Grade.ERROR, f"it cannot be used: {error}.", ExitCode.REDIS)
+        yield Finding("Redis", Grade.ERROR, f"it cannot be used: {str(error).rstrip('.')}.", ExitCode.REDIS)
 
 
 def _client(config: Config) -> redis.Redis:

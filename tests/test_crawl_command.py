@@ -97,6 +97,8 @@ def test_what_cannot_be_begun(arguments: list[str], code: int, sentence: str, tm
     assert ran.returncode == code
     assert sentence in ran.stderr
     assert "Traceback" not in ran.stderr
+    # The next try, with what was missing, is not refused for what this one left behind.
+    assert not (tmp_path / "c").exists()
 
 
 def test_no_seed_answers(tmp_path: Path) -> None:

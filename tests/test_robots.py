@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcs.core import robots, urls
-from gcs.core.robots import Directives, Rule, Rules, Standing, directives
+from gcs.core.robots import Rule, Rules, Standing
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
 from gcs.fetch.robots import RobotsCache
 from tests.scripted import asked, ok, replies
@@ -373,29 +373,6 @@ def test_other_bytes_are_refused(stored: bytes) -> None:
         Rules.from_bytes(whole[:-1])
     with pytest.raises(ValueError, match="no stored robots rules: rules of version 2"):
         Rules.from_bytes(whole[:1] + b"\x02" + whole[2:])
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([], Directives()),
-        (["all"], Directives()),
-        (["noindex"], Directives(noindex=True)),
-        (["NoFollow , noarchive"], Directives(nofollow=True)),
-        (["none"], Directives(noindex=True, nofollow=True)),
-        (["index", "noindex", "nofollow"], Directives(noindex=True, nofollow=True)),
-        (["otherbot: noindex, nofollow"], Directives()),
-        (["otherbot: noindex", "nofollow"], Directives(nofollow=True)),
-        (["ExampleBot: noindex, nofollow"], Directives(noindex=True, nofollow=True)),
-        (["otherbot: noindex, examplebot: nofollow"], Directives(nofollow=True)),
-        (["*: noindex"], Directives(noindex=True)),
-        (["unavailable_after: 25 Jun 2010 15:00:00 PST, noindex"], Directives(noindex=True)),
-        (["max-snippet: 20, nofollow"], Directives(nofollow=True)),
-    ],
-)
-def test_directives(values: list[str], expected: Directives) -> None:
-    """Pages may ask not to be kept or followed, all crawlers or some of them."""
-    assert directives(values, AGENT) == expected
 
 
 def response(

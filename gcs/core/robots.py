@@ -1,4 +1,4 @@
-"""What a host's robots.txt allows, by RFC 9309; and what pages say about themselves in robots directives.
+"""What a host's robots.txt allows, by RFC 9309.
 
 A parser and matcher of our own. Of what sites really write, `protego` misreads three things: it applies
 the group of `foo` to the crawler `foobar`, does not find the group of `foo` under `User-agent: foo/1.2`, and
@@ -22,7 +22,6 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -454,34 +453,3 @@ class _Wildcard(NamedTuple):
                 return False
             at += len(part)
         return self.last is None or (len(target) - len(self.last) >= at and target.endswith(self.last))
-
-
-@dataclass(frozen=True, slots=True)
-class Directives:
-    """What a page asks of crawlers: not to keep it, not to follow its links."""
-
-    noindex: bool = False
-    nofollow: bool = False
-
-
-_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
-
-
-def directives(values: Iterable[str], agent: str) -> Directives:
-    """What the values of X-Robots-Tag headers or robots meta elements say to an agent.
-
-    A name with a colon, as in `otherbot: noindex`, addresses what follows it in the same value.
-    """
-    product = product_token(agent)
-    said: set[str] = set()
-    for value in values:
-        meant = True
-        for part in value.lower().split(","):
-            name, colon, directive = part.partition(":")
-            if colon and name.strip() not in _VALUED:
-                meant = name.strip() in ("*", "robots", product)
-            if meant:
-                said.add((directive or name).strip())
-    if "none" in said:
-        return Directives(noindex=True, nofollow=True)
-    return Directives(noindex="noindex" in said, nofollow="nofollow" in said)

@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+"""Statuses that lead elsewhere, by their Location header."""
 
 
 @dataclass(frozen=True, slots=True)

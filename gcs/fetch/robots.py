@@ -22,11 +22,10 @@ import trio
 
 from gcs.core import robots, urls
 from gcs.core.robots import Rules, Standing
-from gcs.fetch.outcome import Failure, Origin, Outcome, Response
+from gcs.fetch.outcome import REDIRECTS, Failure, Origin, Outcome, Response
 
 CAPACITY: Final = 10_000
 _LONGEST_REST_S: Final = 60.0
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class Fetches(Protocol):
@@ -136,7 +135,7 @@ class RobotsCache:
             if isinstance(outcome, Failure):
                 self._failures[origin] = outcome
                 break
-            if outcome.status not in _REDIRECTS:
+            if outcome.status not in REDIRECTS:
                 return self._answered(origin, outcome)
             try:
                 asked, target = _redirected(asked, target, outcome)

@@ -78,11 +78,17 @@ def _spare_memory() -> None:
 
 
 async def _crawl(config: Config, request: Request) -> ExitCode:
+    # Whatever can be refused is refused before anything is made on disk.
     targets = Targets(cleaning(config))
     seeds = [_seed(targets, each) for each in request.seeds]
     given = read_expansion(request.expansion) if request.expansion else None
+    Admission(config, year=datetime.now(UTC).year)
+    if not seeds and not (request.resume and (request.directory / "format").exists()):
+        raise UsageError("give at least one URL to begin with, or a file of them with --seeds")
     async with Transport(config.fetch) as transport:
         private = await _are_private(config, transport, seeds)
+        if not private:
+            _require_agent(config)
         about = {"software": f"gcs/{gcs.__version__}", "robots": config.fetch.robots}
         if config.fetch.agent:
             about["http-header-user-agent"] = config.fetch.agent
@@ -91,8 +97,8 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
         ) as store:
             if not seeds and not store.counts().accepted:
                 raise UsageError("give at least one URL to begin with, or a file of them with --seeds")
-            private = private and (bool(seeds) or store.get_meta(PRIVATE) is not None)
-            if not private:
+            if not seeds and store.get_meta(PRIVATE) is None:
+                private = False
                 _require_agent(config)
             novelty = store.get_meta(NOVELTY)
             admission = Admission(
@@ -218,7 +224,7 @@ def _require_agent(config: Config) -> None:
     if not any(mark in config.fetch.agent for mark in _CONTACT):
         raise ConfigError(
             "fetch.agent must name your crawler and how its owner can be reached, such as "
-            '-s fetch.agent="mycrawler (+https://example.org/bot)", to crawl public sites.'
+            '-s fetch.agent="mycrawler (+https://example.org/bot)"; only hosts in fetch.allow need none.'
         )
 
 

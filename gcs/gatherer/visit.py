@@ -16,7 +16,7 @@ from gcs.config import Config
 from gcs.core import failures, sitemaps
 from gcs.core.failures import Cause, Verdict
 from gcs.core.urls import Rejected
-from gcs.fetch.outcome import Failure, Origin, Outcome, Response
+from gcs.fetch.outcome import REDIRECTS, Failure, Origin, Outcome, Response
 from gcs.gatherer.admission import FIRST, Admission
 from gcs.gatherer.job import Job, Visit
 from gcs.gatherer.links import Target, Targets, unsettled
@@ -26,7 +26,6 @@ from gcs.summary.directives import is_followed, of_header
 from gcs.summary.plugins import NONE
 from gcs.summary.records import Document
 
-REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_HOPS: Final = 10
 """Redirects in a row that are followed; more are a circle that grows."""
 _REMEMBERED_HOPS: Final = 10_000
