@@ -69,7 +69,7 @@ def crawl(config: Config, request: Request) -> ExitCode:
 
 
 def _spare_memory() -> None:
-    """Give back what was freed: threads and large tables would keep a third of the memory for later."""
+    """Give back what was freed: threads and large tables would keep a sixth of the memory for later."""
     pa.set_memory_pool(pa.system_memory_pool())
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:  # glibc
