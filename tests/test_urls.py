@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ada_url
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -40,6 +41,30 @@ def accepted(text: str) -> str:
     except Rejected:
         assume(False)
         raise
+
+
+_HOSTS = "a.b x 0a.c a-b.c1 xn--a a.xn--b a..b a.1 1.2.3.4 a- -a.b a. A.b"
+_PORTS = ["", ":80", ":443", ":8", ":8098", ":0", ":99999"]
+
+
+@given(
+    st.sampled_from(["http://", "https://"]),
+    st.sampled_from(_HOSTS.split()),
+    st.sampled_from(_PORTS),
+    st.lists(st.sampled_from([*"/ab0.?%~&:@+'\"\\^|{}<>[] é#=", "..", "%2e", "/./"]), max_size=8).map(
+        "".join
+    ),
+)
+def test_what_is_told_at_a_glance_is_what_the_standard_says(
+    scheme: str, host: str, port: str, rest: str
+) -> None:
+    """The quick way to a canonical form gives nothing else than the standard's parser does."""
+    text = f"{scheme}{host}{port}/{rest}"
+    try:
+        found = canonical(text)
+    except Rejected:
+        return
+    assert found == ada_url.normalize_url(text).partition("#")[0]
 
 
 @given(URLS)

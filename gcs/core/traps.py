@@ -169,7 +169,7 @@ _FINE: Final = Judgement(Standing.OPEN, "")
 
 
 class _Tally:
-    """The pages of a subtree, and how dry it is in both ways."""
+    """The pages of a subtree since it began to repeat something, and how dry it is in both ways."""
 
     __slots__ = ("exact", "pages", "shape")
 
@@ -183,7 +183,7 @@ class Novelty:
     """What has been seen, and which subtrees yield nothing else."""
 
     def __init__(self, *, fingerprints: int = 1 << 19, subtrees: int = 20_000) -> None:
-        """Room for so many fingerprints, two to a page, and so many subtrees, a few to a page."""
+        """Room for so many fingerprints, two to a page, and so many subtrees that repeat something."""
         if fingerprints < _BUCKET or fingerprints % _BUCKET or subtrees < 1:
             raise ValueError(f"room for {fingerprints} fingerprints, {subtrees} subtrees cannot be made")
         self._table = array("Q", bytes(8 * fingerprints))
@@ -196,8 +196,14 @@ class Novelty:
         """A page was fetched: how its subtrees stand now."""
         exact = self._is_known(page.exact)
         shape = self._is_known(page.shape)
+        repeated = exact or shape
+        if not repeated and not self._tallies and not self._closed:
+            return _FINE
         worst = _FINE
         for subtree in subtrees(key):
+            # Most pages are new, and in places where nothing was ever repeated.
+            if not repeated and subtree not in self._tallies and subtree not in self._closed:
+                continue
             tally = self._tally(subtree)
             tally.pages += 1
             tally.exact = tally.exact + 1 if exact else tally.exact >> 1
@@ -205,6 +211,8 @@ class Novelty:
             judgement = self._judge(subtree, tally)
             if judgement.standing > worst.standing:
                 worst = judgement
+            if not tally.exact and not tally.shape:
+                del self._tallies[subtree]
         return worst
 
     def judge(self, key: str) -> Judgement:
@@ -225,7 +233,7 @@ class Novelty:
                 self._is_known(mark)
         for subtree, theirs in other._tallies.items():
             mine = self._tally(subtree)
-            mine.pages += theirs.pages
+            mine.pages += theirs.pages - 1
             mine.exact, mine.shape = max(mine.exact, theirs.exact), max(mine.shape, theirs.shape)
             self._judge(subtree, mine)
         for subtree, judgement in other._closed.items():
@@ -280,7 +288,8 @@ class Novelty:
     def _tally(self, subtree: str) -> _Tally:
         tally = self._tallies.get(subtree)
         if tally is None:
-            tally = self._tallies[subtree] = _Tally()
+            # With the page that is repeated.
+            tally = self._tallies[subtree] = _Tally(pages=1)
             if len(self._tallies) > self._room:
                 self._tallies.popitem(last=False)
         else:

@@ -36,6 +36,13 @@ _STEP = re.compile(r"[\x01-\x04][^\x01-\x04]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _STRIPPED = "".join(map(chr, range(0x21)))
 _PARTS = re.compile(r"(https?)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?\Z", re.DOTALL)
+# URLs that are as the standard would write them, told without its parser, which takes several times as long:
+# a name in lower case that is no number and no Punycode, no default port, and in path and query only what is
+# never encoded, decoded or left out.
+_PLAIN = re.compile(
+    r"https?://(?:(?!xn--)[a-z0-9][a-z0-9-]{0,60}+\.)*+(?!xn--)[a-z][a-z0-9-]*+"
+    r"(?::(?!(?:80|443)/)[1-9]\d{0,3})?(?:/(?!\.)[A-Za-z0-9._~!$&()*+,;=:@-]*+)++(?:\?[A-Za-z0-9._~!$&()*+,;=:@/?-]*+)?+"
+).fullmatch
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+\Z")
 
 
@@ -72,6 +79,8 @@ _SESSION_SEGMENT = re.compile(r";jsessionid=[^/;?]*", re.IGNORECASE)
 
 def canonical(url: str, cleaning: Cleaning = NO_CLEANING) -> str:
     """The one form of a URL, by the WHATWG standard, without its fragment; raises Rejected with a reason."""
+    if _PLAIN(url) and not cleaning.any and len(url) <= MAX_LENGTH:
+        return url
     if _CONTROL.search(url.strip(_STRIPPED)):
         raise Rejected("a control character in the URL")
     try:

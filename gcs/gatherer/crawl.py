@@ -1,8 +1,9 @@
 """The crawl: workers that fetch what the frontier gives them, and a writer that makes it last.
 
-Workers take turns of hosts, fetch, and put what came of it into the batch that is being filled. The writer
-commits a batch ten times a second, or when it is full, in a thread; only then are the URLs that were found
-given to the frontier, so whatever is fetched is queued on disk. When batches are filled faster than they are
+Workers take turns of hosts and fetch. The reader reads the pages that have come, several at a time, and puts
+what came of them into the batch that is being filled. The writer commits a batch ten times a second, or when
+it is full, in a thread; only then are the URLs that were found given to the frontier, so whatever is fetched
+is queued on disk. When pages come faster than they are read, or batches are filled faster than they are
 written, workers wait. When the disk is full, everything waits, and goes on when there is room.
 
 The end: nothing is under way, nothing waits to be written, and the store's queue is empty.
@@ -43,6 +44,8 @@ from gcs.store.records import Batch, Committed, Finished, Found, State, host_of
 from gcs.store.store import Store
 
 BATCH: Final = 64
+READ_AT_ONCE: Final = 32
+UNREAD: Final = 64
 BACKLOG: Final = 4 * BATCH
 COMMIT_EVERY_S: Final = 0.1
 FULL_DISK_PAUSE_S: Final = 5.0
@@ -105,6 +108,7 @@ class Crawl:
         stored = store.get_meta(TALLY)
         self.tally = Tally.from_bytes(stored) if stored else Tally()
         self._before = self.tally.pages
+        self._unread: list[Visit] = []
         self._finished: list[Finished] = []
         self._found: list[Found] = []
         self._busy = 0
@@ -114,6 +118,7 @@ class Crawl:
         self._statistics_at = 0.0
         self._ending: Ending | None = None
         self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
+        self._pages = trio.lowlevel.ParkingLot()
         self._filled, self._room, self._over = trio.Event(), trio.Event(), trio.Event()
         self._room.set()
 
@@ -161,6 +166,7 @@ class Crawl:
     async def run(self) -> Ending:
         """Crawl to the end, or to a limit."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read)
             nursery.start_soon(self._write)
             nursery.start_soon(self._flush)
             nursery.start_soon(self._keep_time)
@@ -195,7 +201,10 @@ class Crawl:
                 self._busy -= 1
 
     def _may_begin(self) -> bool:
-        return self._ending is None and self.pages + self._busy < self._limits.pages
+        unread = len(self._unread)
+        return (
+            self._ending is None and unread < UNREAD and self.pages + unread + self._busy < self._limits.pages
+        )
 
     async def _use(self, turn: Turn, site: Site, number: int) -> None:
         """Ask a host, in its turn, for its rules if they are not known, else for its next page."""
@@ -226,6 +235,10 @@ class Crawl:
         visit.worker = number
         took_s = outcome.total_s
         self._bench.done(turn, now, response_s=took_s, failed=visit.host_failed, pause_s=visit.pause_s)
+        if visit.is_page:
+            self._unread.append(visit)
+            self._pages.unpark()
+            return
         self._add(visit)
         if visit.host_given_up:
             self._give_up(site.host, Cause.HOST, now)
@@ -305,6 +318,20 @@ class Crawl:
                 return
             self._add(self._visitor.lost(job, site.given_up, now))
 
+    # Reading
+
+    async def _read(self) -> None:
+        """Read what has come while others were fetching or waiting."""
+        while True:
+            if not self._unread:
+                await self._pages.park()
+            visits, self._unread = self._unread[:READ_AT_ONCE], self._unread[READ_AT_ONCE:]
+            self._visitor.read(visits)
+            for visit in visits:
+                self._add(visit)
+            self._work.unpark()
+            await trio.lowlevel.checkpoint()
+
     # Hosts
 
     async def _locate(self) -> None:
@@ -339,7 +366,7 @@ class Crawl:
 
     def _is_over(self) -> bool:
         """Whether nothing is left to do, or after a stop nothing is under way."""
-        if self._busy or self._finished or self._found or self._writing:
+        if self._busy or self._unread or self._finished or self._found or self._writing:
             return False
         if self._ending is None and not self._locating and not self._store.counts().queued:
             self._ending = Ending.FINISHED

@@ -47,6 +47,8 @@ class Visit:
     host_failed: bool = False
     pause_s: float = 0.0
     host_given_up: bool = False
+    is_page: bool = False
+    """Whether there is something to read."""
     document: Document | None = None
     targets: Sequence[Target | None] = ()
     """What the links of the document mean, in their order."""

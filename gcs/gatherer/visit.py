@@ -99,13 +99,13 @@ class Visitor:
         return self._judged(job, None, verdict, cause, now)
 
     def visited(self, job: Job, outcome: Outcome, host_failures: int, now: float) -> Visit:
-        """It was asked for, and this is what came."""
+        """It was asked for, and this is what came; of a page nothing is read yet."""
         if isinstance(outcome, Failure):
             verdict = self._decide(outcome.reason.value, job, host_failures)
             return self._judged(job, outcome, verdict, outcome.reason.value, now)
         status = outcome.status
         if 200 <= status < 300:
-            return self._page(job, outcome, now)
+            return Visit(job, outcome, now, State.DONE, status, is_page=True)
         asked = failures.retry_after(outcome.headers.get("retry-after", ""), now) if status >= 400 else None
         verdict = self._decide(status, job, host_failures, asked)
         visit = self._judged(job, outcome, verdict, str(status), now)
@@ -152,30 +152,47 @@ class Visitor:
             if len(self._hops) > _REMEMBERED_HOPS:
                 self._hops.popitem(last=False)
 
-    def _page(self, job: Job, response: Response, now: float) -> Visit:
-        visit = Visit(job, response, now, State.DONE, response.status)
+    # What a page says
+
+    def read(self, visits: Sequence[Visit]) -> None:
+        """Find out what pages say, and which URLs they name.
+
+        One step for all of them before the next step: what a step works with stays in the processor's caches.
+        """
+        for visit in visits:
+            visit.document = self._document(visit)
+        for visit in visits:
+            if visit.document is not None:
+                self._heed(visit, visit.document)
+
+    def _document(self, visit: Visit) -> Document | None:
+        """What a page says; nothing for a sitemap, which only names URLs."""
+        job, response = visit.job, visit.outcome
+        assert isinstance(response, Response)
         if job.queued.via == "sitemap-file" and self._read_sitemap(visit, response):
-            return visit
-        headers = response.headers
-        document = read(
+            return None
+        return read(
             response.body,
             url=job.url,
-            content_type=headers.get("content-type", ""),
+            content_type=response.headers.get("content-type", ""),
             level=self._level,
             plugins=self._plugins,
         )
-        visit.document = document
+
+    def _heed(self, visit: Visit, document: Document) -> None:
+        """Remember a page, follow its links, and keep it, unless it asks for the opposite."""
+        job, response = visit.job, visit.outcome
+        assert isinstance(response, Response)
         self.admission.saw(job.queued.key, job.path, response.body)
         noindex, nofollow = document.noindex, document.nofollow
-        if "x-robots-tag" in headers:
-            said = of_header(headers["x-robots-tag"], self._agent)
+        if "x-robots-tag" in response.headers:
+            said = of_header(response.headers["x-robots-tag"], self._agent)
             noindex, nofollow = noindex or said.noindex, nofollow or said.nofollow
         visit.keep = not noindex
         if noindex:
             visit.reason = "noindex"
         if not nofollow:
             self._follow_links(visit, document)
-        return visit
 
     def _follow_links(self, visit: Visit, document: Document) -> None:
         job, depth = visit.job, visit.job.queued.depth + 1
