@@ -87,8 +87,10 @@ class Server:
 
 
 @contextmanager
-def server(into: Path, seed: int, hosts: int, pages: int, *, plain: bool = True) -> Iterator[Server]:
-    """Serve a web without delays in a process of its own."""
+def server(
+    into: Path, seed: int, hosts: int, pages: int, *, plain: bool = True, slowness: float = 0.0
+) -> Iterator[Server]:
+    """Serve a web, without delays unless asked for, in a process of its own."""
     into.mkdir(exist_ok=True)
     arguments = [
         "--seed",
@@ -102,7 +104,7 @@ def server(into: Path, seed: int, hosts: int, pages: int, *, plain: bool = True)
         "--into",
         into,
         "--slowness",
-        0,
+        slowness,
     ]
     with subprocess.Popen(
         [
@@ -119,7 +121,7 @@ def server(into: Path, seed: int, hosts: int, pages: int, *, plain: bool = True)
         try:
             assert process.stdout is not None
             said = json.loads(process.stdout.readline())
-            web = Web(seed, hosts, pages, port=said["port"], plain=plain, slowness=0)
+            web = Web(seed, hosts, pages, port=said["port"], plain=plain, slowness=slowness)
             yield Server(web, Path(said["hosts"]), Path(said["log"]))
         finally:
             process.terminate()

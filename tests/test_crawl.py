@@ -51,6 +51,17 @@ async def test_requests_keep_their_distance(tmp_path: Path) -> None:
     assert max(verdict.most_at_once_at_address.values()) == 1
 
 
+async def test_several_at_a_time_keep_their_distance_too(tmp_path: Path) -> None:
+    """A slow host that may have several requests under way has them, each a delay after the last one."""
+    with server(tmp_path, 3, hosts=20, pages=300, plain=False, slowness=0.3) as served:
+        config = configured(served.hosts, fetch={"delay_s": 0.02, "delay_factor": 0.0, "per_host": 3})
+        await crawl(config, served.web.seeds, tmp_path / "crawl", limits=Limits(seconds=4))
+        verdict = served.judged()
+    assert 1 < max(verdict.most_at_once.values()) <= 3
+    assert max(verdict.most_at_once_at_address.values()) <= config.fetch.per_address
+    assert min(verdict.closest_s.values()) > 0.005
+
+
 async def test_everything_is_kept(tmp_path: Path) -> None:
     """Every fetch has its WARC records, its line in the log and its row; every page its summary and links."""
     web = Web(4, hosts=6, pages=60, plain=True, slowness=0)

@@ -60,11 +60,23 @@ def test_a_host_rests_between_requests() -> None:
     assert turn.host == "h"
     assert workbench.take(5.0) is None
     workbench.sent(turn, 5.0)
-    workbench.sent(turn, 5.5)
     workbench.done(turn, 5.2, response_s=0.1)
     assert workbench.take(5.9) is None
     assert workbench.next_at() == 6.0
     assert taken(workbench, 6.0).host == "h"
+
+
+def test_a_request_that_had_to_be_repeated() -> None:
+    """A request that was sent a second time, on a new connection, counts from then on."""
+    workbench = bench()
+    workbench.locate("h", ["1.1.1.1"])
+    workbench.wake("h", 0.0)
+    turn = taken(workbench, 0.0)
+    workbench.sent(turn, 5.0)
+    workbench.sent(turn, 5.5)
+    workbench.done(turn, 5.6)
+    assert workbench.take(6.4) is None
+    assert taken(workbench, 6.5).host == "h"
 
 
 @pytest.mark.parametrize(

@@ -235,15 +235,16 @@ class Workbench:
         return later[0][0] if later else None
 
     def sent(self, turn: Turn, at: float) -> None:
-        """The request of a turn was sent: distances are counted from here."""
+        """The request of a turn was sent: distances are counted from here; again if it had to be repeated."""
         host = turn._host
-        if host is None or turn.sent_at is not None:
+        if host is None:
             return
+        first = turn.sent_at is None
         turn.sent_at = at
         host.unsent = False
         host.free_at = max(host.free_at, at + self._delay_of(host))
         for line in turn._addresses:
-            line.unsent -= 1
+            line.unsent -= first
             line.free_at = max(line.free_at, at + self._delay_s)
             self._offer(line, at)
         self._go_on(host, at)

@@ -19,6 +19,7 @@ from gcs.fetch.outcome import Reason
 _MAX_INTERIM: Final = 10
 _START: Final = b"HTTP/"
 _FOLD = re.compile(rb"\r?\n[ \t]+")
+_HEADER = re.compile(r"\n([^:\n]++):([^\n]*+)").findall
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _LENIENT: Final = {
     # Old servers end lines with LF alone, pad chunk sizes with blanks, put control characters into values.
@@ -271,9 +272,12 @@ def _mended(head: bytes) -> bytes:
 
 def parse_headers(head: bytes) -> dict[str, str]:
     """The headers of a head: lower-case names, repeated ones joined with ", "."""
-    headers: dict[str, str] = {}
-    for line in head.decode("latin-1").split("\n")[1:-2]:
-        name, _, value = line.partition(":")
-        name, value = name.lower(), value.strip(" \t\r")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    pairs = _HEADER(head.decode("latin-1"))
+    headers = {name.lower(): value.strip(" \t\r") for name, value in pairs}
+    if len(headers) < len(pairs):
+        headers.clear()
+        for name, value in pairs:
+            before = headers.get(name.lower())
+            value = value.strip(" \t\r")  # noqa: PLW2901 - as it was meant
+            headers[name.lower()] = value if before is None else f"{before}, {value}"
     return headers

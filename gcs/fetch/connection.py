@@ -14,6 +14,7 @@ import socket
 import ssl
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -35,11 +36,13 @@ class TlsFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one exchange may take: a deadline by `time.monotonic`, and the sizes."""
+    """What one exchange may take: a deadline by `time.monotonic`, and the sizes; and whom to tell of it."""
 
     deadline: float
     max_body_bytes: int
     max_ratio: int
+    on_sent: Callable[[float], None] | None = None
+    """Told the Unix time at which the request was sent."""
 
 
 @dataclass(slots=True)
@@ -181,6 +184,8 @@ class Connection:
         started, begun = time.time(), time.monotonic()
         try:
             await self._send(request)
+            if limits.on_sent is not None:
+                limits.on_sent(started)
             await self._take_in(answer)
         except trio.ClosedResourceError:
             self._cut_short(answer)

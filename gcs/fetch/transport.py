@@ -20,7 +20,7 @@ import resource
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -148,8 +148,12 @@ class Transport:
         headers: bytes = b"",
         timeout_s: float | None = None,
         max_body_bytes: int | None = None,
+        on_sent: Callable[[float], None] | None = None,
     ) -> Outcome:
-        """GET a target; `headers` are further header lines, each ending in CRLF."""
+        """GET a target; `headers` are further header lines, each ending in CRLF.
+
+        `on_sent` is told the Unix time at which the request was sent, each time that it was.
+        """
         if _TARGET(target) is None or (headers and not _may_send(headers)):
             return _unfit(target, headers)
         site = self._sites.get(origin) or self._site(origin)
@@ -158,7 +162,7 @@ class Transport:
         request = b"".join(
             (b"GET ", site.before, target.encode("ascii"), site.after, self._lines, headers, b"\r\n")
         )
-        return await self._ask(site, request, timeout_s, max_body_bytes)
+        return await self._ask(site, request, timeout_s, max_body_bytes, on_sent=on_sent)
 
     async def request(
         self,
@@ -255,6 +259,7 @@ class Transport:
         *,
         bodiless: bool = False,
         repeatable: bool = True,
+        on_sent: Callable[[float], None] | None = None,
     ) -> Outcome:
         """Take a place, then a connection, and exchange; both are given back whatever happens."""
         if self._nursery is None:
@@ -264,6 +269,7 @@ class Transport:
             time.monotonic() + (settings.timeout_s if timeout_s is None else timeout_s),
             settings.max_body_bytes if max_body_bytes is None else max_body_bytes,
             settings.max_ratio,
+            on_sent,
         )
         if not await self._take_places(site, limits.deadline):
             return Failure(Reason.TIMEOUT, "No place was free in time: too many requests are under way.")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import Final
@@ -227,10 +228,8 @@ class Crawl:
             self._bench.give_back(turn, now)
             await trio.lowlevel.checkpoint()
             return
-        outcome = await self._transport.fetch(job.origin, job.path)
+        outcome = await self._transport.fetch(job.origin, job.path, on_sent=partial(self._bench.sent, turn))
         now = self._clock()
-        if outcome.started:
-            self._bench.sent(turn, outcome.started)
         visit = self._visitor.visited(job, outcome, self._bench.failures(job.host), now)
         visit.worker = number
         took_s = outcome.total_s
