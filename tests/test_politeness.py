@@ -395,6 +395,41 @@ def test_a_turn_can_be_given_back() -> None:
     assert all_taken(workbench, 1.0) == ["b"]
 
 
+def test_hosts_that_share_a_name() -> None:
+    """Two ports of one name are asked one at a time, as far apart as the slower of them asks for."""
+    workbench = bench()
+    for host in ("http", "https"):
+        workbench.locate(host, ["192.0.2.1"], "example.org")
+        workbench.wake(host, 0.0)
+    workbench.locate("other", ["192.0.2.1"], "other.example.org")
+    workbench.set_crawl_delay("http", 5.0)
+    first = taken(workbench, 0.0)
+    assert first.host == "http"
+    workbench.sent(first, 0.0)
+    workbench.wake("other", 0.5)
+    assert workbench.take(0.9) is None
+    # Who waits for the name does not keep others from the address.
+    other = taken(workbench, 1.0)
+    assert other.host == "other"
+    workbench.done(other, 1.0)
+    workbench.sleep("other")
+    assert workbench.take(4.9) is None
+    workbench.done(first, 4.9)
+    assert taken(workbench, 5.0).host == "https"
+
+
+def test_a_shared_name_is_forgotten() -> None:
+    """Nothing is kept of a name when its hosts are asleep and have rested."""
+    workbench = bench()
+    for host in ("http", "https"):
+        workbench.locate(host, [], "example.org")
+        workbench.wake(host, 0.0)
+        workbench.sleep(host)
+    assert workbench.take(10.0) is None
+    assert workbench.statistics().hosts == 0
+    assert not workbench._names
+
+
 class Polite(RuleBasedStateMachine):
     """A workbench against the rules themselves, checked by looking at everything."""
 

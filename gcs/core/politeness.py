@@ -10,6 +10,7 @@ Invariants, for as long as the caller sends a request only in a turn:
 - Two requests to a host start at least `max(delay, crawl-delay, factor × response time)` apart, the latter
   two capped; two requests to an address at least `delay`, whatever names it has.
 - Never more than `per_host` and `per_address` of them are under way.
+- Hosts that share a name, since they differ in scheme or port only, are one host in both respects.
 - Of the hosts that may be asked, the one that became ready first is next. So a host with many URLs waits for
   all others that are ready before it comes again, and no host starves.
 
@@ -17,11 +18,11 @@ A turn is taken before its request is sent: a connection may have to be made fir
 sending. So from the turn's beginning until `sent` (or `done`) neither its host nor its addresses begin
 another.
 
-A host with several addresses counts at all of them, for nobody knows which one will be used. It waits for
+A host counts at its name, and at all of its addresses, for nobody knows which one will be used. It waits for
 them one after the other, always in the same order, and holds those that it has: otherwise the hosts with one
 address would never leave it all of its own at once, and without the order two could wait for each other.
 
-With a delay of 0 (benchmarks, one's own servers) addresses do not count, nor does the response time.
+With a delay of 0 (benchmarks, one's own servers) names and addresses do not count, nor the response time.
 
 Costs O(log n) for each step, n being the hosts awake. A host is in one place at a time: in the heap of what
 happens later, in one line, or in neither while it is busy. Entries in heaps have a number, and one that is
@@ -41,13 +42,16 @@ _NEVER: Final = float("-inf")
 
 
 class _Line:
-    """An address, and the hosts that are ready and wait for it."""
+    """An address, or a name that hosts share, and the hosts that are ready and wait for it."""
 
-    __slots__ = ("entry", "free_at", "holder", "limited", "name", "ready", "under_way", "unsent", "users")
+    __slots__ = (
+        *("entry", "free_at", "holder", "is_name", "limit", "name", "ready", "under_way", "unsent", "users"),
+    )
 
-    def __init__(self, name: str, *, limited: bool) -> None:
+    def __init__(self, name: str, limit: int | None, *, is_name: bool = False) -> None:
         self.name = name
-        self.limited = limited
+        self.limit = limit
+        self.is_name = is_name
         self.ready: list[tuple[float, int, _Host]] = []
         self.under_way = 0
         self.unsent = 0
@@ -134,20 +138,27 @@ class Workbench:
         self._max_delay_s = max_delay_s
         self._hosts: dict[str, _Host] = {}
         self._lines: dict[str, _Line] = {}
+        self._names: dict[str, _Line] = {}
         # Hosts without an address, and all when addresses do not count.
-        self._anywhere = _Line("", limited=False)
+        self._anywhere = _Line("", None)
         self._later: list[tuple[float, int, _Host | _Line]] = []
         self._serving: list[tuple[float, int, int, _Line]] = []
         self._number = 0
         self._awake = self._under_way = self._taken = 0
 
-    def locate(self, host: str, addresses: Iterable[str]) -> None:
-        """The addresses of a host; to be told before it is woken, and again when they change."""
+    def locate(self, host: str, addresses: Iterable[str], name: str = "") -> None:
+        """The addresses of a host, and the name that it shares with others, such as its other ports.
+
+        To be told before it is woken, and again when they change.
+        """
         known = self._known(host)
         known.located = True
         if not self._delay_s:
             return
-        before, after = known.addresses, tuple(self._line(name) for name in sorted(set(addresses)))
+        # The name first: who waits for it must not hold an address that others could use.
+        lines = [(name, True)] if name else []
+        lines += [(each, False) for each in sorted(set(addresses))]
+        before, after = known.addresses, tuple(self._line(*line) for line in lines)
         if before == after:
             return
         self._let_go(known)
@@ -245,7 +256,7 @@ class Workbench:
         host.free_at = max(host.free_at, at + self._delay_of(host))
         for line in turn._addresses:
             line.unsent -= first
-            line.free_at = max(line.free_at, at + self._delay_s)
+            line.free_at = max(line.free_at, host.free_at if line.is_name else at + self._delay_s)
             self._offer(line, at)
         self._go_on(host, at)
 
@@ -276,6 +287,8 @@ class Workbench:
         host.free_at = max(host.free_at, sent_at + self._delay_of(host), now + pause_s if pause_s else _NEVER)
         for line in turn._addresses:
             line.under_way -= 1
+            if line.is_name:
+                line.free_at = max(line.free_at, host.free_at)
             self._offer(line, now)
             self._later_if_unused(line)
         self._go_on(host, now)
@@ -314,7 +327,7 @@ class Workbench:
             at = max(at, now + self._delay_of(known))
         known.free_at = at + self._delay_of(known)
         for line in known.addresses:
-            line.free_at = at + self._delay_s
+            line.free_at = known.free_at if line.is_name else at + self._delay_s
         if not self._is_busy(known):
             self._rest(known, known.free_at)
         return at
@@ -343,10 +356,12 @@ class Workbench:
             host = self._hosts[name] = _Host(name)
         return host
 
-    def _line(self, name: str) -> _Line:
-        line = self._lines.get(name)
+    def _line(self, name: str, is_name: bool) -> _Line:  # noqa: FBT001 - a part of the line's identity
+        lines = self._names if is_name else self._lines
+        line = lines.get(name)
         if line is None:
-            line = self._lines[name] = _Line(name, limited=True)
+            limit = self._per_host if is_name else self._per_address
+            line = lines[name] = _Line(name, limit, is_name=is_name)
         return line
 
     def _delay_of(self, host: _Host) -> float:
@@ -414,14 +429,14 @@ class Workbench:
 
     def _later_if_unused(self, line: _Line) -> None:
         """See to it that an address without hosts is forgotten when its distance has passed."""
-        if line.limited and not line.users and not line.under_way and not line.entry:
+        if line.limit is not None and not line.users and not line.under_way and not line.entry:
             self._number += 1
             line.entry = self._number
             heappush(self._later, (line.free_at, self._number, line))
 
     def _forget_if_unused(self, line: _Line, now: float) -> None:
         if not line.users and not line.under_way and line.free_at <= now:
-            del self._lines[line.name]
+            del (self._names if line.is_name else self._lines)[line.name]
 
     def _stand_in_line(self, host: _Host, line: _Line, now: float) -> None:
         self._number += 1
@@ -445,11 +460,11 @@ class Workbench:
         """Let a line be served, now or when its address is free; who fills it offers it again."""
         if line.entry or self._head(line) is None:
             return
-        if line.limited and self._is_taken(line):
+        if line.limit is not None and self._is_taken(line):
             return
         self._number += 1
         line.entry = self._number
-        if line.limited and line.free_at > now:
+        if line.limit is not None and line.free_at > now:
             heappush(self._later, (line.free_at, self._number, line))
         else:
             # Of those that became ready at the same time, the one that stood in line first.
@@ -457,7 +472,8 @@ class Workbench:
             heappush(self._serving, (ready_at, place, self._number, line))
 
     def _is_taken(self, line: _Line) -> bool:
-        return line.unsent > 0 or line.under_way >= self._per_address or line.holder is not None
+        is_full = line.limit is not None and line.under_way >= line.limit
+        return line.unsent > 0 or is_full or line.holder is not None
 
     def _hold(self, host: _Host, now: float) -> _Line | None:
         """Hold the addresses of a host that are free, up to the first that is not, which is returned."""

@@ -98,7 +98,7 @@ class Frontier:
 
     def located(self, site: Site, addresses: Sequence[str], now: float) -> None:
         """The addresses of a host were found; from now on it can have its turn."""
-        self._bench.locate(site.host, addresses)
+        self._bench.locate(site.host, addresses, site.origin.host)
         self._bench.wake(site.host, now)
 
     def take(self, now: float) -> tuple[Turn, Site] | None:
