@@ -50,6 +50,43 @@ def fetch_all(frontier: Frontier, bench: Workbench, store: Store) -> list[str]:
     raise AssertionError("it does not end")
 
 
+def test_a_host_that_is_set_aside_gives_its_place_to_others(parts: Parts) -> None:
+    """While a host must not be asked for long another has its place; then it goes on where it was."""
+    store, bench = parts
+    frontier = Frontier(store, bench, awake=1)
+    frontier.wake(queue(store, "http://a.test/1", "http://a.test/2"), 0.0)
+    site = frontier.unlocated()
+    assert site is not None
+    frontier.located(site, (), 0.0)
+    taken = frontier.take(0.0)
+    assert taken is not None
+    bench.done(taken[0], 0.0)
+    frontier.set_aside(site, 500.0, 0.0)
+    # What is found meanwhile does not wake it.
+    frontier.wake(queue(store, "http://a.test/3", "http://b.test/"), 0.0)
+    assert fetch_all(frontier, bench, store) == ["http://b.test/"]
+    frontier.wake_due(499.0)
+    assert frontier.unlocated() is None
+    frontier.wake_due(500.0)
+    site = frontier.unlocated() or frontier.site(site.host)
+    assert site is not None
+    assert [queued.key for queued in site.window] == [key(f"http://a.test/{n}") for n in (1, 2, 3)]
+
+
+def test_a_short_rest_keeps_the_place(parts: Parts) -> None:
+    """A host that may be asked again soon stays awake, and is not asked before."""
+    store, bench = parts
+    frontier = Frontier(store, bench, awake=1)
+    frontier.wake(queue(store, "http://a.test/1"), 0.0)
+    site = frontier.unlocated()
+    assert site is not None
+    frontier.located(site, (), 0.0)
+    frontier.set_aside(site, 5.0, 0.0)
+    assert frontier.site(site.host) is site
+    assert frontier.take(4.0) is None
+    assert frontier.take(5.0) is not None
+
+
 def test_more_hosts_than_may_be_awake(parts: Parts) -> None:
     """Hosts for which there was no room are found again, wherever they are in the order of keys."""
     store, bench = parts

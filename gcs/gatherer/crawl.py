@@ -221,7 +221,7 @@ class Crawl:
             return
         if rules.standing is Standing.UNREACHABLE:
             self._bench.give_back(turn, now)
-            self._bench.set_aside(site.host, rules.until)
+            self._frontier.set_aside(site, rules.until, now)
             return
         job = self._next_allowed(site, rules, now)
         if job is None:
@@ -234,6 +234,8 @@ class Crawl:
         visit.worker = number
         took_s = outcome.total_s
         self._bench.done(turn, now, response_s=took_s, failed=visit.host_failed, pause_s=visit.pause_s)
+        if visit.pause_s and not visit.host_given_up:
+            self._frontier.set_aside(site, now + visit.pause_s, now)
         if visit.is_page:
             self._unread.append(visit)
             self._pages.unpark()
@@ -296,7 +298,7 @@ class Crawl:
         if visit.state is State.DROPPED:
             self._give_up(site.host, cause, now)
         else:
-            self._bench.set_aside(site.host, rules.until)
+            self._frontier.set_aside(site, rules.until, now)
 
     def _rest_s(self, origin: Origin) -> float:
         """How long a host has to rest before a request outside of its turns."""

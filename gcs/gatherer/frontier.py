@@ -4,13 +4,15 @@ All URLs are in the store; here are only those of hosts that are awake. Whether 
 workbench's decision, and what it is asked for the store's. A host is *awake* from when something is queued
 for it until its queue is found empty. It has to be *located* before it can be asked: politeness counts
 addresses too. Of very many hosts only some are awake at a time; the others wait in the store, and are looked
-for when there is room.
+for when there is room. A host that must not be asked for long is *set aside*: it gives its place to others.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from typing import Final
 
 from gcs.core.politeness import Turn, Workbench
@@ -22,6 +24,8 @@ from gcs.store.store import Store
 
 WINDOW: Final = 32
 AWAKE: Final = 10_000
+LONG_S: Final = 30.0
+"""A host that rests for longer need not be awake for it."""
 
 
 class Site:
@@ -51,11 +55,13 @@ class Frontier:
         self._waiting: Iterator[HostCounts] | None = None
         # Whether hosts may wait in the store that no iterator ahead will find.
         self._missed = True
+        self._aside: dict[str, float] = {}
+        self._returns: list[tuple[float, str]] = []
 
     def wake(self, hosts: Iterable[str], now: float) -> None:
         """URLs were queued for these hosts."""
         for host in hosts:
-            if host in self._sites:
+            if host in self._sites or host in self._aside:
                 continue
             if len(self._sites) >= self._limit:
                 self._missed = True
@@ -65,13 +71,18 @@ class Frontier:
     def wake_due(self, now: float) -> None:
         """Wake hosts that have something to try again, and hosts that wait in the store if there is room."""
         self.wake(self._store.due(now=now), now)
+        while self._returns and self._returns[0][0] <= now:
+            _, host = heappop(self._returns)
+            if self._aside.get(host, math.inf) <= now:
+                del self._aside[host]
+                self.wake([host], now)
         while len(self._sites) < self._limit and (self._waiting is not None or self._missed):
             if self._waiting is None:
                 self._waiting, self._missed = self._store.hosts(), False
             counts = next(self._waiting, None)
             if counts is None:
                 self._waiting = None
-            elif counts.queued and counts.host not in self._sites:
+            elif counts.queued and counts.host not in self._sites and counts.host not in self._aside:
                 self._rouse(counts.host, now)
 
     def _rouse(self, host: str, now: float) -> None:
@@ -100,6 +111,17 @@ class Frontier:
         """The addresses of a host were found; from now on it can have its turn."""
         self._bench.locate(site.host, addresses, site.origin.host)
         self._bench.wake(site.host, now)
+
+    def set_aside(self, site: Site, until: float, now: float) -> None:
+        """Ask a host for nothing before a time; if that is far off, others have its place until then."""
+        self._bench.set_aside(site.host, until)
+        if until - now < LONG_S or self._sites.get(site.host) is not site:
+            return
+        self._store.give_back([queued.key for queued in site.window])
+        del self._sites[site.host]
+        self._bench.sleep(site.host)
+        self._aside[site.host] = until
+        heappush(self._returns, (until, site.host))
 
     def take(self, now: float) -> tuple[Turn, Site] | None:
         """The next host that may be asked now; None when there is none."""
