@@ -188,18 +188,22 @@ class Crawl:
         while True:
             if not self._room.is_set():
                 await self._room.wait()
-            taken = self._frontier.take(self._clock()) if self._may_begin() else None
+            now = self._clock()
+            taken = self._frontier.take(now) if self._may_begin() else None
             if taken is None:
                 await self._work.park()
                 continue
-            # Whoever finds work wakes the next: there may be more.
-            if self._work:
-                self._work.unpark()
+            self._wake_another(now)
             self._busy += 1
             try:
                 await self._use(*taken, number)
             finally:
                 self._busy -= 1
+
+    def _wake_another(self, now: float) -> None:
+        """Whoever finds work wakes the next, if there is more."""
+        if self._work and (next_at := self._bench.next_at()) is not None and next_at <= now:
+            self._work.unpark()
 
     def _may_begin(self) -> bool:
         unread = len(self._unread)
@@ -358,8 +362,7 @@ class Crawl:
             self._frontier.wake_due(now)
             self._hosts.unpark(count=LOCATORS)
             next_at = self._bench.next_at()
-            if next_at is not None and next_at <= now:
-                self._work.unpark()
+            self._wake_another(now)
             if self._is_over():
                 self._over.set()
             wait_s = COMMIT_EVERY_S if next_at is None else min(max(next_at - now, 0.001), COMMIT_EVERY_S)
