@@ -30,6 +30,7 @@ from warcio.warcwriter import WARCWriter
 
 from gcs import config
 from gcs.core.urls import key
+from gcs.store.columns import pack_columns, pack_row
 from gcs.store.records import Batch, Finished, Found, Queued, State, host_of
 from gcs.store.store import Store
 from gcs.store.warc import Builder, Exchange
@@ -228,12 +229,11 @@ class Pages:
         batch = self.batch()
         for number, each in enumerate(batch.finished):
             page = f"http://example.org/{number}"
-            each.summary = Summary(
-                url=page, key=each.key, title="A title", excerpt="Some text " * 30
-            ).to_row()
+            summary = Summary(url=page, key=each.key, title="A title", excerpt="Some text " * 30)
+            each.summary = pack_row(list(summary.to_row().values()))
             targets = [f"http://example.org/some/target/{number * 7 + n}.html" for n in range(LINKS_PER_PAGE)]
             texts = [f"anchor text {n}" for n in range(LINKS_PER_PAGE)]
-            each.links = [page, targets, texts, [""] * LINKS_PER_PAGE, ["a"] * LINKS_PER_PAGE]
+            each.links = pack_columns([page, targets, texts, "", "a"])
         return batch
 
 

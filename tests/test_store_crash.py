@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from gcs import config
 from gcs.core.urls import key, url
+from gcs.store.columns import pack_columns, pack_row
 from gcs.store.records import Batch, Finished, Found, Queued, State, host_of
 from gcs.store.store import Store
 from gcs.store.warc import Builder, Exchange
@@ -47,8 +48,8 @@ def fetched(queued: Queued, random: Random, builder: Builder, now: float) -> Fin
         body = random.randbytes(3_000)
         exchange = Exchange(page, now, b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", body)
         finished.records = builder.page(exchange)
-        finished.summary = Summary(url=page, key=queued.key).to_row()
-        finished.links = [page, [page] * 5, ["text"] * 5, [""] * 5, ["a"] * 5]
+        finished.summary = pack_row(list(Summary(url=page, key=queued.key).to_row().values()))
+        finished.links = pack_columns([page, [page] * 5, ["text"] * 5, "", "a"])
         finished.log = f"{page}\n".encode()
     return finished
 

@@ -14,6 +14,7 @@ import pytest
 
 from gcs import config
 from gcs.core.urls import key
+from gcs.store.columns import pack_columns
 from gcs.store.database import Database
 from gcs.store.errors import DiskFull, StoreError, translated
 from gcs.store.records import Batch, Counts, Finished, Found, State, host_of
@@ -51,7 +52,7 @@ def page(number: int, size: int) -> Finished:
         at=0.0,
         attempts=1,
         records=BUILDER.page(exchange),
-        links=[url, [f"http://b.org/{n}" for n in range(10)], [""] * 10, [""] * 10, ["a"] * 10],
+        links=pack_columns([url, [f"http://b.org/{n}" for n in range(10)], "", "", "a"]),
         log=f"{url}\n".encode(),
     )
 

@@ -10,9 +10,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gcs import config
 from gcs.core.urls import key
+from gcs.store import segments
+from gcs.store.columns import batch_of_columns, pack_columns, pack_row
 from gcs.store.database import JOURNAL, Database
 from gcs.store.records import Batch, Finished, State
 from gcs.store.store import Store
@@ -34,8 +38,8 @@ def page(number: int, links: int = 3) -> Finished:
         status=200,
         at=0.0,
         attempts=1,
-        summary={"url": url, "size": number, "words": ["a", "b"]},
-        links=[url, [f"http://b.org/{n}" for n in range(links)], ["text"] * links],
+        summary=pack_row([url, number, ["a", "b"]]),
+        links=pack_columns([url, [f"http://b.org/{n}" for n in range(links)], ["text"] * links]),
     )
 
 
@@ -78,13 +82,12 @@ def test_summaries_and_edges_have_a_place(tmp_path: Path) -> None:
         fetched_at=1_700_000_000.5,
         keywords=("x", "ü"),
         headings=(Heading(1, "One"), Heading(2, "Two")),
-        fingerprint=2**63 + 5,
         noindex=True,
     )
     edges = [Edge("http://a.com/", f"http://b.org/{n}", f"t{n}", "nofollow", "a") for n in range(5)]
     finished = page(0)
-    finished.summary = summary.to_row()
-    finished.links = [list(column) for column in zip(*edges, strict=True)]
+    finished.summary = pack_row(list(summary.to_row().values()))
+    finished.links = pack_columns(list(zip(*edges, strict=True)))
     with Store.open(tmp_path, SMALL, resume=False) as store:
         store.commit(Batch(finished=[finished]))
     table = ds.dataset(tmp_path / "summaries").to_table()
@@ -186,7 +189,7 @@ def test_segments_are_written_while_batches_are_committed(tmp_path: Path) -> Non
 def test_text_that_is_no_text_is_written_as_far_as_it_is(tmp_path: Path) -> None:
     """Half of a surrogate pair becomes a question mark; the rest of the row stays."""
     finished = page(1, links=1)
-    finished.links = ["http://a.com/1", ["http://b.org/\ud800"], ["ok"]]
+    finished.links = pack_columns(["http://a.com/1", ["http://b.org/\ud800"], ["ok"]])
     with opened(tmp_path) as store:
         store.commit(Batch(finished=[finished]))
     assert rows(tmp_path, "links") == [{"source": "http://a.com/1", "target": "http://b.org/?", "text": "ok"}]
@@ -195,7 +198,36 @@ def test_text_that_is_no_text_is_written_as_far_as_it_is(tmp_path: Path) -> None
 def test_a_page_without_links_has_no_rows(tmp_path: Path) -> None:
     """Empty columns are no rows, and columns without a list are one."""
     none, one = page(1, links=0), page(2)
-    one.links = ["http://a.com/2", "http://b.org/0", None]
+    one.links = pack_columns(["http://a.com/2", "http://b.org/0", ""])
     with opened(tmp_path) as store:
         store.commit(Batch(finished=[none, one]))
-    assert rows(tmp_path, "links") == [{"source": "http://a.com/2", "target": "http://b.org/0", "text": None}]
+    assert rows(tmp_path, "links") == [{"source": "http://a.com/2", "target": "http://b.org/0", "text": ""}]
+
+
+TEXTS = st.sampled_from(["", "a", "a", "\0", "b\0c", "ü", "𝄞 x"])
+
+
+@given(st.lists(st.tuples(TEXTS, st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5)), min_size=1))
+def test_links_come_back_whatever_they_say(pages: list[tuple[str, list[tuple[str, str]]]]) -> None:
+    """Links of any pages become rows in their order; a zero byte within a text becomes U+FFFD."""
+    packed = [pack_columns([of, *map(list, zip(*links, strict=True))]) for of, links in pages]
+    table = batch_of_columns(b"".join([each.data for each in packed]), SCHEMAS["links"])
+    expected = [(of, target, text) for of, links in pages for target, text in links]
+    assert sum(each.rows for each in packed) == table.num_rows
+    assert list(zip(*(column.to_pylist() for column in table.columns), strict=True)) == [
+        tuple(text.replace("\0", "\ufffd") for text in row) for row in expected
+    ]
+
+
+def test_a_large_segment_is_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are read back some at a time, and each time become a row group."""
+    monkeypatch.setattr(segments, "_GROUP_BYTES", 1_000)
+    with opened(tmp_path) as store:
+        for number in range(10):
+            store.commit(Batch(finished=[page(10 * number + n) for n in range(10)]))
+        assert len(store.flush_segments()) == 3
+    for kind in SCHEMAS:
+        groups = [pq.ParquetFile(path).num_row_groups for path in (tmp_path / kind).iterdir()]
+        assert max(groups) > 1
+    assert rows(tmp_path, "summaries") == [summary_row(n) for n in range(100)]
+    assert len(rows(tmp_path, "links")) == 300

@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import io
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from gcs.store.appending import Archive, Position
-from gcs.store.warc import Builder, Exchange, Original, base32, digits_of_now
+from gcs.store.warc import Builder, Dates, Exchange, Original, base32, digest_of, digits_of_now
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 PAGE = Exchange(
@@ -142,9 +143,9 @@ def test_any_bytes_are_kept(payload: bytes, values: dict[str, str]) -> None:
 
 def test_a_known_digest_is_used() -> None:
     """A digest that the caller has already is not computed again."""
-    sha1 = hashlib.sha1(PAGE.payload, usedforsecurity=False).digest()
-    (record, _), *_ = records(b"".join(Builder("warc.gz").page(PAGE._replace(payload_sha1=sha1, address=""))))
-    assert record.rec_headers.get_header("WARC-Payload-Digest") == f"sha1:{base32(sha1)}"
+    digest = digest_of(hashlib.sha1(PAGE.payload, usedforsecurity=False).digest())
+    (record, _), *_ = records(b"".join(Builder("warc.gz").page(PAGE._replace(digest=digest, address=""))))
+    assert record.rec_headers.get_header("WARC-Payload-Digest") == digest
     assert record.rec_headers.get_header("WARC-IP-Address") is None
 
 
@@ -152,6 +153,15 @@ def test_a_known_digest_is_used() -> None:
 def test_base32(digest: bytes) -> None:
     """The fast way to write a digest gives what the standard library gives."""
     assert base32(digest) == base64.b32encode(digest).decode()
+
+
+@given(st.integers(0, 4 * 10**15))
+def test_dates(microseconds: int) -> None:
+    """Times are written as the standard library writes them, cut to the digits that are wanted."""
+    at = microseconds / 1e6
+    expected = datetime.fromtimestamp(at, UTC)
+    assert Dates("%Y-%m-%dT%H:%M:%S.", 6, "Z")(at) == expected.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert Dates("%Y%m%d%H%M%S", 3)(at) == expected.strftime("%Y%m%d%H%M%S%f")[:17]
 
 
 def archive(place: Path, *, max_bytes: int = 2_000, suffix: str = ".warc.gz") -> Archive:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcs.summary import Document, Edge, Heading, Link, Summary, digest, formats, sml
-from gcs.summary.records import SCHEMA, VERSION, NewerRecord, instant
+from gcs.summary import Document, Edge, Heading, Summary, digest, formats, sml
+from gcs.summary.records import SCHEMA, VERSION, Fetched, NewerRecord, instant
 
 TEXTS = st.text(max_size=40) | st.text("\x00\x01\x1f\r\n\t\\&<>\"'; ]uaé\ufffe\uffff𝄞", max_size=12)
 TIMES = st.integers(0, 4 * 10**15).map(lambda microseconds: microseconds / 1e6)
@@ -37,7 +37,6 @@ SUMMARIES = st.builds(
     keywords=st.lists(TEXTS, max_size=3).map(tuple),
     headings=st.lists(st.builds(Heading, st.integers(1, 6), TEXTS), max_size=3).map(tuple),
     excerpt=TEXTS,
-    words=st.integers(0, 2**31 - 1),
     language=TEXTS,
     language_confidence=st.floats(0, 1),
     charset=TEXTS,
@@ -47,7 +46,6 @@ SUMMARIES = st.builds(
     canonical=TEXTS,
     noindex=st.booleans(),
     nofollow=st.booleans(),
-    fingerprint=st.integers(0, 2**64 - 1),
 )
 EDGES = st.builds(Edge, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
 
@@ -196,7 +194,6 @@ def test_of() -> None:
         format="text/html",
         title="T",
         hrefs=["/a", "/b"],
-        links=[Link("/a"), Link("/b")],
         language="de",
         canonical="/c",
     )
@@ -204,6 +201,17 @@ def test_of() -> None:
     assert (summary.title, summary.language, summary.media_type) == ("T", "de", "text/html")
     assert (summary.links_out, summary.canonical, summary.status) == (2, "http://a.test/c", 200)
     assert summary.version == VERSION
+
+
+@given(SUMMARIES)
+def test_a_row_needs_no_summary(summary: Summary) -> None:
+    """The row of a document and its fetch is that of the summary which `of` would make of them."""
+    row = summary.to_row()
+    shared = {name: row[name] for name in row.keys() & set(Document._fields)}
+    document = Document(format=summary.media_type, hrefs=["x"] * (summary.links_out % 10), **shared)
+    fetched = Fetched(**{name: row[name] for name in Fetched._fields})
+    facts = {name: getattr(summary, name) for name in Fetched._fields}
+    assert Summary.row(document, fetched) == tuple(Summary.of(document, **facts).to_row().values())
 
 
 def test_digest() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from itertools import compress
 from typing import Any, Final
 
 from gcs import config
@@ -12,8 +13,9 @@ from gcs.core.urls import url
 from gcs.fetch.outcome import Response
 from gcs.gatherer.job import Visit
 from gcs.store import warc
+from gcs.store.columns import pack_columns, pack_row
 from gcs.store.records import Finished
-from gcs.summary.records import Summary
+from gcs.summary.records import Document, Fetched, Summary
 
 _ORIGINALS: Final = 20_000
 """Payloads that are remembered, so that one which comes again is not kept again."""
@@ -36,7 +38,9 @@ class Keeper:
         self._pages = config.store.pages != "none"
         self._summaries = config.summary.level == "full"
         self._builder = warc.Builder(config.store.pages)
-        self._originals: OrderedDict[bytes, warc.Original] = OrderedDict()
+        self._ended = warc.Dates("%Y-%m-%dT%H:%M:%S.", 3, "Z")
+        self._began = warc.Dates("%Y%m%d%H%M%S", 3)
+        self._originals: OrderedDict[str, warc.Original] = OrderedDict()
 
     def finished(self, visit: Visit) -> Finished:
         """Everything that the store is told about a visit."""
@@ -50,19 +54,21 @@ class Keeper:
             attempts=queued.attempts + 1,
             retry_at=visit.retry_at,
         )
+        parent, digest = url(queued.parent) if queued.parent else "", ""
         if isinstance(outcome, Response):
             made.digest = hashlib.sha1(outcome.raw, usedforsecurity=False).digest()
+            digest = warc.digest_of(made.digest)
             if self._pages and visit.keep:
-                made.records = self._builder.page(self._exchange(visit, outcome, made.digest))
+                made.records = self._builder.page(self._exchange(visit, outcome, parent, digest))
             if self._summaries and visit.keep and visit.document is not None:
-                made.summary = self._summary(visit, outcome, made.digest)
-                made.links = self._links(visit)
-        made.log = self._line(visit, made.digest)
+                made.summary = pack_row(_summary(visit, visit.document, outcome, parent, digest))
+                made.links = pack_columns(_links(visit, visit.document))
+        made.log = self._line(visit, parent, digest)
         return made
 
-    def _exchange(self, visit: Visit, response: Response, digest: bytes) -> warc.Exchange:
+    def _exchange(self, visit: Visit, response: Response, parent: str, digest: str) -> warc.Exchange:
         queued = visit.job.queued
-        metadata = {"via": url(queued.parent)} if queued.parent else {}
+        metadata = {"via": parent} if parent else {}
         metadata["hopsFromSeed"] = f"{_HOPS[queued.via]}{queued.depth}"
         metadata["fetchTimeMs"] = str(round(response.total_s * 1000))
         return warc.Exchange(
@@ -73,12 +79,12 @@ class Keeper:
             payload=response.raw,
             address=response.address,
             truncated=response.truncated,
-            payload_sha1=digest,
+            digest=digest,
             metadata=metadata,
             original=self._original(visit, response, digest),
         )
 
-    def _original(self, visit: Visit, response: Response, digest: bytes) -> warc.Original | None:
+    def _original(self, visit: Visit, response: Response, digest: str) -> warc.Original | None:
         """The page that has the same payload and was kept before, if it is remembered."""
         if len(response.raw) < _WORTH_A_REVISIT:
             return None
@@ -89,34 +95,7 @@ class Keeper:
                 self._originals.popitem(last=False)
         return found
 
-    def _summary(self, visit: Visit, response: Response, digest: bytes) -> dict[str, Any]:
-        assert visit.document is not None
-        queued, headers = visit.job.queued, response.headers
-        return Summary.of(
-            visit.document,
-            url=visit.job.url,
-            key=queued.key,
-            parent=url(queued.parent) if queued.parent else "",
-            via=queued.via,
-            depth=queued.depth,
-            status=visit.status,
-            fetched_at=response.started,
-            fetch_s=response.total_s,
-            bytes=len(response.body),
-            truncated=response.truncated,
-            digest=f"sha1:{warc.base32(digest)}",
-            etag=headers.get("etag", ""),
-            last_modified=headers.get("last-modified", ""),
-        ).to_row()
-
-    def _links(self, visit: Visit) -> list[Any]:
-        """The columns of the links: source, target, text, rel, kind."""
-        assert visit.document is not None
-        pairs = [(t.url, link) for t, link in zip(visit.targets, visit.document.links, strict=False) if t]
-        texts, rels, kinds = ([link[i] for _, link in pairs] for i in (1, 2, 3))
-        return [visit.job.url, [target for target, _ in pairs], texts, rels, kinds] if pairs else []
-
-    def _line(self, visit: Visit, digest: bytes) -> bytes:
+    def _line(self, visit: Visit, parent: str, digest: str) -> bytes:
         """A line with the fields of Heritrix's crawl.log, so that tools for those logs read ours.
 
         When it ended, status, size, URL, the way on which it was discovered, the page that named it, media
@@ -126,7 +105,7 @@ class Keeper:
         outcome, queued, job = visit.outcome, visit.job.queued, visit.job
         size, began, kind = "-", "-", "no-type"
         if outcome is not None and outcome.started:
-            began = f"{_stamp(outcome.started)}+{round(outcome.total_s * 1000)}"
+            began = f"{self._began(outcome.started)}+{round(outcome.total_s * 1000)}"
         if isinstance(outcome, Response):
             size = str(len(outcome.head) + len(outcome.raw))
             kind = "".join(outcome.headers.get("content-type", "").partition(";")[0].split()) or kind
@@ -135,18 +114,42 @@ class Keeper:
             notes.append(f"{queued.attempts + 1}t")
         if isinstance(outcome, Response) and outcome.truncated:
             notes.append(f"truncated:{outcome.truncated}")
-        parent = url(queued.parent) if queued.parent else "-"
         hops = f"{_HOPS[queued.via]}{queued.depth}" if queued.via != "seed" else "-"
-        mark = f"sha1:{warc.base32(digest)}" if digest else "-"
         return (
-            f"{_instant(visit.at)} {visit.status:>5} {size:>10} {job.url} {hops} {parent} {kind} "
-            f"#{visit.worker:03} {began} {mark} {self._crawl} {','.join(notes) or '-'}\n"
+            f"{self._ended(visit.at)} {visit.status:>5} {size:>10} {job.url} {hops} {parent or '-'} {kind} "
+            f"#{visit.worker:03} {began} {digest or '-'} {self._crawl} {','.join(notes) or '-'}\n"
         ).encode("utf-8", "replace")
 
 
-def _instant(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _summary(visit: Visit, document: Document, response: Response, parent: str, digest: str) -> Sequence[Any]:
+    """The row of the summaries."""
+    queued, headers = visit.job.queued, response.headers
+    fetched = Fetched(
+        url=visit.job.url,
+        key=queued.key,
+        parent=parent,
+        via=queued.via,
+        depth=queued.depth,
+        status=visit.status,
+        media_type=document.format,
+        fetched_at=round(response.started * 1e6),
+        fetch_s=response.total_s,
+        bytes=len(response.body),
+        truncated=response.truncated,
+        digest=digest,
+        etag=headers.get("etag", ""),
+        last_modified=headers.get("last-modified", ""),
+    )
+    return Summary.row(document, fetched)
 
 
-def _stamp(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+def _links(visit: Visit, document: Document) -> Sequence[str | Sequence[str]]:
+    """The columns of the links: source, target, text, rel, kind."""
+    targets, texts, rels, kinds = visit.targets, document.texts, document.rels, document.kinds
+    if not texts:
+        return visit.job.url, (), (), "", ""
+    if None in targets:
+        texts = list(compress(texts, targets))
+        rels = rels if isinstance(rels, str) else list(compress(rels, targets))
+        kinds = kinds if isinstance(kinds, str) else list(compress(kinds, targets))
+    return visit.job.url, [target.url for target in targets if target is not None], texts, rels, kinds

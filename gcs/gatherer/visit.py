@@ -198,14 +198,13 @@ class Visitor:
         job, depth = visit.job, visit.job.queued.depth + 1
         targets = self._targets.resolve(job.url, document.hrefs, document.base)
         visit.targets = targets
-        if len(document.links) == len(targets):
+        followed, rels = targets, document.rels
+        if isinstance(rels, str):
+            followed = targets if is_followed(rels) else []
+        elif len(rels) == len(targets):
             followed = [
-                target
-                for target, link in zip(targets, document.links, strict=True)
-                if not link.rel or is_followed(link.rel)
+                target for target, rel in zip(targets, rels, strict=True) if not rel or is_followed(rel)
             ]
-        else:
-            followed = targets
         visit.found = self._named(job, followed, "link", depth)
         if document.canonical:
             meant = self._targets.resolve(job.url, [document.canonical], document.base)

@@ -9,7 +9,7 @@ is not a state: it exists in memory only, and what was in flight when a process 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gcs.core.urls import PATH
 
@@ -39,6 +39,16 @@ class Found(NamedTuple):
     band: int = 1
 
 
+class Packed(NamedTuple):
+    """Rows for Parquet, as `gcs.store.columns` packs them."""
+
+    rows: int
+    data: bytes
+
+
+NO_ROWS: Final = Packed(0, b"")
+
+
 @dataclass(slots=True, kw_only=True)
 class Finished:
     """What became of one URL that was handed out; with state QUEUED it is tried again after `retry_at`."""
@@ -56,11 +66,10 @@ class Finished:
     retry_at: float = 0.0
     records: Sequence[bytes] = ()
     """Whole, compressed WARC records, which are appended one after the other."""
-    summary: Mapping[str, Any] | None = None
-    """One row of the summaries, by the names of their schema; what is missing is null."""
-    links: Sequence[Any] = ()
-    """Rows of the links as columns, in the order of their schema: each a list, all of one length, or one
-    value (no list) that holds for every row."""
+    summary: Packed = NO_ROWS
+    """Its row of the summaries, if it has one."""
+    links: Packed = NO_ROWS
+    """Its rows of the links."""
     log: bytes = b""
     """Its line of the crawl log, with the newline."""
 

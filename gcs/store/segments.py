@@ -6,7 +6,8 @@ aside, synced, renamed, and only then are the entries deleted. The file is named
 start after a crash in between sees which entries are in files already. A reader sees only whole files, and
 every row in exactly one of them.
 
-The segments know nothing of what the columns mean; a schema says what they are.
+Rows are read back and written some megabytes at a time, each time as a row group, so that a segment needs no
+more memory than that. How they are packed is for `columns`.
 """
 
 import os
@@ -14,19 +15,19 @@ import re
 import struct
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import msgpack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gcs.store.columns import batch_of_columns, batch_of_rows
 from gcs.store.database import JOURNAL, Database, Writes
 from gcs.store.directory import sync_directory
 from gcs.store.errors import translated
-from gcs.store.records import Finished
+from gcs.store.records import Finished, Packed
 from gcs.store.status import Range
 
 SUMMARIES: Final = "summaries"
@@ -36,7 +37,9 @@ _NAME = re.compile(r"part-(\d{12})-(\d{12})\.parquet")
 _ASIDE = ".new"
 _COUNT = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")
-_ENTRIES_AT_ONCE = 64
+_UNPACK: Final = {SUMMARIES: batch_of_rows, LINKS: batch_of_columns}
+_GROUP_BYTES = 4 << 20
+"""So much of packed rows becomes one row group."""
 _DICTIONARY_BYTES = 16 << 20
 """A column's dictionary may grow to this; then all URLs of a segment are in it once, and rows are ids."""
 
@@ -90,20 +93,16 @@ class Segments:
 
     def journal(self, finished: Sequence[Finished], writes: Writes) -> dict[str, int]:
         """Write the rows of a batch into it; how many there are of each kind."""
-        counts = {}
-        summaries = [each.summary for each in finished if each.summary is not None]
-        if summaries:
-            names = self._kinds[SUMMARIES].schema.names
-            rows = [[row.get(name) for name in names] for row in summaries]
-            counts[SUMMARIES] = self._put(SUMMARIES, len(rows), rows, writes)
-        links = [each.links for each in finished if each.links]
-        if links:
-            counts[LINKS] = self._put(LINKS, sum(map(_length, links)), links, writes)
-        return counts
+        given = {
+            SUMMARIES: [each.summary for each in finished if each.summary.rows],
+            LINKS: [each.links for each in finished if each.links.rows],
+        }
+        return {name: self._put(name, packed, writes) for name, packed in given.items() if packed}
 
-    def _put(self, kind: str, count: int, rows: Sequence[Sequence[Any]], writes: Writes) -> int:
-        key = _key(kind, self._kinds[kind].tail)
-        writes.put(key, _COUNT.pack(count) + _pack(rows), writes.tables[JOURNAL])
+    def _put(self, name: str, packed: Sequence[Packed], writes: Writes) -> int:
+        count = sum([each.rows for each in packed])
+        entry = b"".join([_COUNT.pack(count), *[each.data for each in packed]])
+        writes.put(_key(name, self._kinds[name].tail), entry, writes.tables[JOURNAL])
         return count
 
     def ranges(self, added: Mapping[str, int]) -> dict[str, Range]:
@@ -168,32 +167,43 @@ class Segments:
     def _write(self, kind: _Kind, run: Sequence[tuple[int, int]]) -> Path:
         name = f"part-{run[0][0]:012}-{run[-1][0]:012}.parquet"
         path, aside = kind.directory / name, kind.directory / f".{name}{_ASIDE}"
-        table = pa.Table.from_batches(self._batches(kind, [number for number, _ in run]), kind.schema)
         with translated(self._directory):
             try:
-                pq.write_table(
-                    table,
-                    aside,
-                    compression="zstd",
-                    compression_level=1,
-                    dictionary_pagesize_limit=_DICTIONARY_BYTES,
-                )
+                self._write_groups(kind, [number for number, _ in run], aside)
                 _sync(aside)
                 aside.rename(path)
                 sync_directory(kind.directory)
-            except OSError:
+            except BaseException:
                 aside.unlink(missing_ok=True)
                 raise
         return path
 
-    def _batches(self, kind: _Kind, numbers: Sequence[int]) -> Iterable[pa.RecordBatch]:
-        for at in range(0, len(numbers), _ENTRIES_AT_ONCE):
-            keys = [_key(kind.name, number) for number in numbers[at : at + _ENTRIES_AT_ONCE]]
-            for packed in self._database.get_many(JOURNAL, keys):
-                assert packed is not None
-                rows = msgpack.unpackb(packed[_COUNT.size :], use_list=kind.name == LINKS, timestamp=3)
-                arrays = _of_pages if kind.name == LINKS else _of_rows
-                yield pa.RecordBatch.from_arrays(arrays(rows, kind.schema), schema=kind.schema)
+    def _write_groups(self, kind: _Kind, numbers: Sequence[int], path: Path) -> None:
+        with pq.ParquetWriter(
+            path,
+            kind.schema,
+            compression="zstd",
+            compression_level=1,
+            dictionary_pagesize_limit=_DICTIONARY_BYTES,
+            # The least and the greatest URL of a segment tell nothing, and cost a fifth of writing it.
+            write_statistics=kind.name != LINKS,
+        ) as writer:
+            for group in self._groups(kind, numbers):
+                writer.write_table(pa.Table.from_batches(group, kind.schema))
+
+    def _groups(self, kind: _Kind, numbers: Sequence[int]) -> Iterator[list[pa.RecordBatch]]:
+        """The rows of some entries, so many at a time as become a row group."""
+        group, size = [], 0
+        for number in numbers:
+            packed = self._database.get(JOURNAL, _key(kind.name, number))
+            assert packed is not None
+            group.append(_UNPACK[kind.name](packed[_COUNT.size :], kind.schema))
+            size += len(packed)
+            if size >= _GROUP_BYTES:
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
 
 
 def forget(kind: str, entries: Range, writes: Writes) -> None:
@@ -203,35 +213,6 @@ def forget(kind: str, entries: Range, writes: Writes) -> None:
 
 def _key(kind: str, number: int) -> bytes:
     return kind.encode() + b"\0" + _NUMBER.pack(number)
-
-
-def _pack(rows: Sequence[Sequence[Any]]) -> bytes:
-    try:
-        packed: bytes = msgpack.packb(rows, datetime=True)
-    except UnicodeEncodeError:
-        # Half of a surrogate pair has no place in UTF-8; looking for one beforehand would cost more.
-        packed = msgpack.packb(rows, datetime=True, unicode_errors="replace")
-    return packed
-
-
-def _length(columns: Sequence[Any]) -> int:
-    """How many rows a page's columns have: as many as a list among them, or one."""
-    return next((len(each) for each in columns if isinstance(each, list)), 1)
-
-
-def _of_rows(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> list[pa.Array]:
-    """The columns of rows."""
-    return [pa.array(values, each.type) for values, each in zip(zip(*rows, strict=True), schema, strict=True)]
-
-
-def _of_pages(pages: Sequence[Sequence[Any]], schema: pa.Schema) -> list[pa.Array]:
-    """The columns of all pages' links, one page after the other."""
-    joined: list[list[Any]] = [[] for _ in schema]
-    for page in pages:
-        length = _length(page)
-        for column, values in zip(joined, page, strict=True):
-            column.extend(values if isinstance(values, list) else [values] * length)
-    return [pa.array(values, each.type) for values, each in zip(joined, schema, strict=True)]
 
 
 def _clean(directory: Path) -> int:

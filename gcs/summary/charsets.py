@@ -24,7 +24,7 @@ import cchardet
 
 from gcs.summary import language
 from gcs.summary.labels import CODECS, UTF_8, WINDOWS_1252, canonical_name
-from gcs.summary.scan import without_markup
+from gcs.summary.markup import without_markup
 
 ASCII: Final = "us-ascii"
 

@@ -1,6 +1,6 @@
 """The language of a text, and how sure that is: `pycld2` (CLD2) on some hundred characters.
 
-CLD2 knows 165 languages, and 500 characters tell as much as a page does. What a page or its address claims
+CLD2 knows 165 languages, and 400 characters tell as much as a page does. What a page or its address claims
 (`lang`, the top-level domain, the character set) is given to it as a hint and never decides alone.
 (002, section 3.2: the language identification module.)
 """
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import pycld2
 
-SAMPLE: Final = 600
+SAMPLE: Final = 400
 """Characters of a text that are looked at."""
 
 # CLD2 still has the codes that ISO 639 gave up, and codes of its own for writing systems.

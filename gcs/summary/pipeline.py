@@ -11,7 +11,6 @@ are summarised one by one and put together as one document; how many parts and b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Final, Literal
 
@@ -104,17 +103,14 @@ def _top_level(url: str) -> str:
 
 
 def _joined(whole: Part, documents: list[Document]) -> Document:
-    """One document of many: the words of the first that has any, the links of all."""
-    best = max(documents, key=lambda each: each.words)
+    """One document of many: the text of the one that has most of it, the links of all."""
+    best = max(documents, key=lambda each: len(each.excerpt))
     hrefs = [href for each in documents for href in each.hrefs]
     links = [link for each in documents for link in each.links]
-    return replace(
-        best,
+    return best.with_links(links[: records.MAX_LINKS])._replace(
         format=whole.media_type,
         hrefs=hrefs[: records.MAX_LINKS],
-        links=links[: records.MAX_LINKS],
         links_cut=len(hrefs) > records.MAX_LINKS or any(each.links_cut for each in documents),
-        words=sum(each.words for each in documents),
         base="",
         canonical="",
         refresh="",

@@ -6,11 +6,12 @@ from typing import Final
 
 from gcs.summary import records
 from gcs.summary.charsets import UNKNOWN, Charset
+from gcs.summary.language import identify
 from gcs.summary.recognise import TEXT
 from gcs.summary.records import Document
-from gcs.summary.text import facts, fitted
+from gcs.summary.text import fitted
 
-READ: Final = 1 << 20
+READ: Final = 64 << 10
 """Bytes of a text that are looked at."""
 
 
@@ -21,7 +22,7 @@ def read_text(
     text = body[:READ].decode("utf-8", "replace")
     first = next(filter(None, map(str.strip, text[:5_000].splitlines())), "")
     excerpt = fitted(text, records.MAX_EXCERPT)
-    found = facts(text, excerpt, domain=domain, charset=charset.used)
+    found = identify(excerpt, domain=domain, charset=charset.used)
     return Document(
         format=media_type,
         charset=charset.used,
@@ -29,8 +30,6 @@ def read_text(
         charset_detected=charset.detected,
         title=fitted(first, records.MAX_TITLE),
         excerpt=excerpt,
-        language=found.language,
+        language=found.code,
         language_confidence=found.confidence,
-        words=found.words,
-        fingerprint=found.fingerprint,
     )

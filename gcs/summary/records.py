@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from itertools import repeat
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -73,12 +75,12 @@ class Edge(NamedTuple):
     kind: str = "a"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """What a body holds, before its URLs are resolved.
+class Document(NamedTuple):
+    """What a body holds, before its URLs are resolved; its fields are given by name.
 
     `hrefs` are the targets to follow, in the order of the page and as written; they may repeat, and `base`
-    is to be applied. At level "full" `links` says more about each, in the same order; at "links" it is empty.
+    is to be applied. At level "full" `texts`, `rels` and `kinds` say more about each, in the same order; one
+    text instead of many holds for all of them. At level "links" there are no texts.
     """
 
     format: str = "application/octet-stream"
@@ -87,21 +89,53 @@ class Document:
     keywords: tuple[str, ...] = ()
     headings: tuple[Heading, ...] = ()
     excerpt: str = ""
-    words: int = 0
     language: str = ""
     language_confidence: float = 0.0
     charset: str = ""
     charset_declared: str = ""
     charset_detected: str = ""
     hrefs: Sequence[str] = ()
-    links: Sequence[Link] = ()
+    texts: Sequence[str] = ()
+    rels: str | Sequence[str] = ""
+    kinds: str | Sequence[str] = "a"
     links_cut: bool = False
     base: str = ""
     canonical: str = ""
     refresh: str = ""
     noindex: bool = False
     nofollow: bool = False
-    fingerprint: int = 0
+
+    @property
+    def links(self) -> list[Link]:
+        """The links one by one; none at level "links"."""
+        rels = repeat(self.rels) if isinstance(self.rels, str) else self.rels
+        kinds = repeat(self.kinds) if isinstance(self.kinds, str) else self.kinds
+        return list(map(Link, self.hrefs, self.texts, rels, kinds))
+
+    def with_links(self, links: Iterable[Link]) -> Document:
+        """The same document with these links."""
+        hrefs, texts, rels, kinds = zip(*links, strict=True) if (links := list(links)) else ((),) * 4
+        return self._replace(hrefs=hrefs, texts=texts, rels=rels or "", kinds=kinds or "a")
+
+
+class Fetched(NamedTuple):
+    """The facts of a fetch with which a row begins; they mean what they do in `Summary`."""
+
+    url: str
+    key: str
+    parent: str
+    via: str
+    depth: int
+    status: int
+    media_type: str
+    fetched_at: int
+    """Microseconds of Unix time."""
+    fetch_s: float
+    bytes: int
+    truncated: str
+    digest: str
+    etag: str
+    last_modified: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +144,7 @@ class Summary:
 
     `fetched_at` is Unix time, kept to the microsecond. `media_type` is what was recognised, not what the
     server said. `parent` is the URL of the page that led here, `via` how: the kind of that link, "redirect",
-    "seed", "sitemap". `digest` is of the payload, as `digest` below makes it. `fingerprint` is 0 for none.
+    "seed", "sitemap". `digest` is of the payload, as `digest` below makes it.
     """
 
     url: str
@@ -132,7 +166,6 @@ class Summary:
     keywords: tuple[str, ...] = ()
     headings: tuple[Heading, ...] = ()
     excerpt: str = ""
-    words: int = 0
     language: str = ""
     language_confidence: float = 0.0
     charset: str = ""
@@ -142,7 +175,6 @@ class Summary:
     canonical: str = ""
     noindex: bool = False
     nofollow: bool = False
-    fingerprint: int = 0
     version: int = VERSION
 
     @classmethod
@@ -152,6 +184,14 @@ class Summary:
         said["media_type"] = document.format
         said["links_out"] = len(document.hrefs)
         return cls(**(said | facts))
+
+    @staticmethod
+    def row(document: Document, fetched: Fetched) -> tuple[Any, ...]:
+        """The values of `to_row` of the summary of a document with the facts of its fetch, in their order.
+
+        No summary is made for it, because there is one row for every page.
+        """
+        return (*fetched, *_SAID(document), len(document.hrefs), *_ASKED(document), VERSION)
 
     def to_row(self) -> dict[str, Any]:
         """The columns of `SCHEMA["summaries"]`; the time in whole microseconds."""
@@ -196,7 +236,11 @@ def instant(at_s: float) -> datetime:
 
 
 _NAMES: Final = tuple(each.name for each in fields(Summary))
-_SHARED: Final = tuple(each.name for each in fields(Document) if each.name in _NAMES)
+_SHARED: Final = tuple(name for name in Document._fields if name in _NAMES)
+_LINKS_OUT: Final = _NAMES.index("links_out")
+_SAID: Final = attrgetter(*_NAMES[len(Fetched._fields) : _LINKS_OUT])
+_ASKED: Final = attrgetter(*_NAMES[_LINKS_OUT + 1 : -1])
+"""What a row takes over from a document, before and after the number of its links."""
 
 _TYPES: Final[Mapping[str, pa.DataType]] = MappingProxyType(
     {
@@ -207,12 +251,10 @@ _TYPES: Final[Mapping[str, pa.DataType]] = MappingProxyType(
         "bytes": pa.int64(),
         "keywords": pa.list_(pa.string()),
         "headings": pa.list_(pa.struct([("level", pa.int8()), ("text", pa.string())])),
-        "words": pa.int32(),
         "language_confidence": pa.float64(),
         "links_out": pa.int32(),
         "noindex": pa.bool_(),
         "nofollow": pa.bool_(),
-        "fingerprint": pa.uint64(),
         "version": pa.int16(),
     }
 )

@@ -1,0 +1,91 @@
+"""Rows on their way to Parquet: how each page's are packed for the journal, and the tables they become.
+
+They are packed at once where they are made, while they are at hand, and what is packed only has to be
+appended to other. A summary is packed value by value. The links of a page are columns, and all texts of a
+column are packed as one, with a zero byte between them, so that nothing is done link by link in Python:
+NumPy splits them. A packed text without a zero byte holds for all links of its page, as most of "rel" and
+"kind" do.
+
+Nothing here knows what columns mean; a schema says what they are.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgpack
+import numpy as np
+import pyarrow as pa
+
+from gcs.store.records import NO_ROWS, Packed
+
+_BETWEEN: Final = "\0"
+_INSTEAD: Final = "\ufffd"
+"""What a zero byte within a text becomes, as in HTML."""
+
+
+def pack_row(values: Sequence[Any]) -> Packed:
+    """One row, its values in the order of the schema."""
+    return Packed(1, _pack(values))
+
+
+def pack_columns(columns: Sequence[str | Sequence[str]]) -> Packed:
+    """Some rows of texts, by columns: each a sequence, all of one length, or one text for all rows."""
+    lengths = [len(each) for each in columns if not isinstance(each, str)]
+    rows = lengths[0] if lengths else 1
+    return Packed(rows, _pack((rows, [_joined(each) for each in columns]))) if rows else NO_ROWS
+
+
+def _pack(value: Any) -> bytes:
+    try:
+        packed: bytes = msgpack.packb(value)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair has no place in UTF-8; looking for one beforehand would cost more.
+        packed = msgpack.packb(value, unicode_errors="replace")
+    return packed
+
+
+def _joined(texts: str | Sequence[str]) -> str:
+    """Some texts as one; the text itself if it is one only, or all are the same."""
+    if isinstance(texts, str):
+        return texts.replace(_BETWEEN, _INSTEAD)
+    if texts[0] == texts[-1] and texts.count(texts[0]) == len(texts):
+        return _joined(texts[0])
+    joined = _BETWEEN.join(texts)
+    if joined.count(_BETWEEN) >= len(texts):
+        joined = _BETWEEN.join([each.replace(_BETWEEN, _INSTEAD) for each in texts])
+    return joined
+
+
+def batch_of_rows(packed: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows that `pack_row` packed, and that were put together, in order."""
+    columns = zip(*_unpacked(packed, raw=False), strict=True)
+    arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def batch_of_columns(packed: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows that `pack_columns` packed, and that were put together, in order."""
+    rows, texts = zip(*_unpacked(packed, raw=True), strict=True)
+    arrays = [_split(list(map(_repeated, column, rows))) for column in zip(*texts, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _unpacked(packed: bytes, *, raw: bool) -> Iterator[Any]:
+    unpacker = msgpack.Unpacker(use_list=False, raw=raw, max_buffer_size=len(packed))
+    unpacker.feed(packed)
+    yield from unpacker
+
+
+def _repeated(joined: bytes, rows: int) -> bytes:
+    """The joined texts of a page, also if one was packed for all."""
+    return joined if rows == 1 or b"\0" in joined else b"\0".join([joined] * rows)
+
+
+def _split(joined: Sequence[bytes]) -> pa.StringArray:
+    """All texts of some pages; pyarrow's own function for it brings 13 MB of others into memory."""
+    data = np.frombuffer(b"\0".join(joined) + b"\0", np.uint8)
+    is_text = data != 0
+    ends = np.flatnonzero(~is_text)
+    offsets = np.zeros(len(ends) + 1, np.int32)
+    offsets[1:] = ends - np.arange(len(ends))
+    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data[is_text]))

@@ -1,0 +1,191 @@
+"""All that the tags of a page say: links with their texts, headings, its title, its head.
+
+One pass of one regular expression, that of `gcs.summary.scan` with more groups. There is no tree: what
+stands in a link or a heading is what is written up to its end, or to the next one, and that is looked at in
+passing, so links in headings and headings in links are both found. Texts are put together before they are
+decoded and resolved, since that takes as long for one as for a hundred.
+
+Invariant: both levels give the same links in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import compress
+from typing import NamedTuple
+
+from gcs.summary import records
+from gcs.summary.head import Head
+from gcs.summary.markup import (
+    ATTRIBUTE,
+    BOGUS,
+    COMMENT,
+    NAME_ENDS,
+    OTHER,
+    SKIPPED,
+    escaped,
+    pairs,
+    plain,
+    raw,
+    tags,
+    values,
+    without_markup,
+)
+from gcs.summary.records import Heading
+from gcs.summary.scan import all_found
+from gcs.summary.text import fitted
+
+_PLAIN = r'[a-z-]++="[^"]*+"'
+_IN_LINK = r"(?=([^<]*+(?:<(?!/?+[aA][\t\n\f\r />])[^<]*+)*+))"
+_IN_HEADING = r"(?=([^<]*+(?:<(?!/?+[hH][1-6])[^<]*+)*+))"
+# The usual spelling of a link; the general one is after it, and takes several times as long.
+_USUAL = rf"""[aA]\ (?:(?!href=|rel=){_PLAIN}\ )*+href="([^"]*+)"((?:\ {_PLAIN})*+)>{_IN_LINK}"""
+_ANCHOR = rf"[aA](?i:(rea))?+{NAME_ENDS}({ATTRIBUTE}*+)(>|\Z){_IN_LINK}"
+_HEADING = rf"[hH](?:([1-6]){NAME_ENDS}{ATTRIBUTE}*+(?:>|\Z){_IN_HEADING}|(?i:tml){NAME_ENDS}({ATTRIBUTE}*+))"
+_TAGS = tags(
+    *(_USUAL, _ANCHOR, _HEADING, COMMENT, SKIPPED, OTHER, raw("title", kept=True), BOGUS),
+    begin="(?=[aAbBfFhHiIlLmMnNsStTxX!?]|/[^a-zA-Z])",
+)
+_SPACES = re.compile(r"[^\S\0]+")
+# Longer texts than this are not put together.
+_LONG = 4 * records.MAX_ANCHOR
+
+
+class Page(NamedTuple):
+    """What the tags of a page say; of its links by columns, or one text for all of them."""
+
+    head: Head
+    title: str
+    lang: str
+    hrefs: Sequence[str]
+    texts: Sequence[str]
+    rels: str | Sequence[str]
+    kinds: str | Sequence[str]
+    headings: tuple[Heading, ...]
+    is_cut: bool
+
+
+class _Links:
+    """The links of a page as written, each at the place of its tag among all that were found.
+
+    The usual ones are columns of what was found; the others are put into them one by one.
+    """
+
+    __slots__ = ("hrefs", "kinds", "rels", "texts")
+
+    def __init__(self, hrefs: list[bytes], texts: list[bytes]) -> None:
+        self.hrefs, self.texts = hrefs, texts
+        # Where they are not as usual.
+        self.rels: dict[int, str] = {}
+        self.kinds: dict[int, str] = {}
+
+    def put(self, at: int, href: str, text: bytes, rel: str, kind: str) -> None:
+        self.hrefs[at], self.texts[at] = escaped(href), text
+        if rel:
+            self.rels[at] = rel
+        if kind != "a":
+            self.kinds[at] = kind
+
+
+def look(body: bytes) -> Page:
+    """What the tags of a page in UTF-8 say."""
+    found = all_found(_TAGS, body, records.MAX_LINKS)
+    if not found:
+        return Page(Head(), "", "", (), (), "", "a", (), is_cut=False)
+    hrefs = [groups[0] for groups in found]
+    links, head = _Links(hrefs, [groups[2] for groups in found]), Head()
+    title, lang = b"", ""
+    headings: list[tuple[bytes, bytes]] = []
+    others = [groups[1] for groups in found]
+    if b" rel=" in b"".join(others):
+        links.rels.update((at, pairs(other).get("rel", "")) for at, other in enumerate(others) if other)
+    for at in [at for at, href in enumerate(hrefs) if not href]:
+        area, attributes, closed, text, level, heading, html, name, _, more, closed_too, words = found[at][3:]
+        if level:
+            headings.append((level, heading))
+        elif closed:
+            _put_anchor(links, at, pairs(attributes), text, is_area=bool(area))
+        elif closed_too:
+            said = pairs(more)
+            kind, target = head.add(name.lower().decode("ascii"), said)
+            links.put(at, target, b"", said.get("rel", ""), kind)
+        elif html:
+            lang = lang or pairs(html).get("lang", "")
+        elif words:
+            title = title or words
+    return _page(links, head, title, lang, headings)
+
+
+def _put_anchor(links: _Links, at: int, said: dict[str, str], text: bytes, *, is_area: bool) -> None:
+    """A link that is not spelled as nearly all are."""
+    if is_area:
+        text = escaped(said.get("alt", ""))
+    links.put(at, said.get("href", ""), text, said.get("rel", ""), "area" if is_area else "a")
+
+
+def _page(
+    links: _Links, head: Head, title: bytes, lang: str, headings: Sequence[tuple[bytes, bytes]]
+) -> Page:
+    rels, kinds = _column(links.rels, links.hrefs, ""), _column(links.kinds, links.hrefs, "a")
+    texts = lines(list(compress(links.texts, links.hrefs)), records.MAX_ANCHOR)
+    hrefs = values(list(filter(None, links.hrefs)))
+    most, is_cut = records.MAX_LINKS, len(hrefs) > records.MAX_LINKS
+    if is_cut:
+        hrefs, texts, rels, kinds = hrefs[:most], texts[:most], rels[:most], kinds[:most]
+    if max(map(len, hrefs), default=0) > records.MAX_HREF:
+        is_kept = [len(href) <= records.MAX_HREF for href in hrefs]
+        hrefs, texts = list(compress(hrefs, is_kept)), list(compress(texts, is_kept))
+        rels = rels if isinstance(rels, str) else list(compress(rels, is_kept))
+        kinds = kinds if isinstance(kinds, str) else list(compress(kinds, is_kept))
+    return Page(
+        head=head,
+        title=fitted(plain(title), records.MAX_TITLE) if title else "",
+        lang=lang,
+        hrefs=hrefs,
+        texts=texts,
+        rels=rels,
+        kinds=kinds,
+        headings=_headings(headings),
+        is_cut=is_cut,
+    )
+
+
+def _column(unusual: dict[int, str], hrefs: list[bytes], usual: str) -> str | list[str]:
+    """A column of the links, or what holds for all of them."""
+    if not any(unusual.values()):
+        return usual
+    return [unusual.get(at, usual)[: records.MAX_REL] for at, href in enumerate(hrefs) if href]
+
+
+def _headings(found: Sequence[tuple[bytes, bytes]]) -> tuple[Heading, ...]:
+    """The first headings that say something."""
+    some = found[: records.MAX_HEADINGS]
+    texts = lines([text for _, text in some], records.MAX_HEADING)
+    new, levels = tuple.__new__, [int(level) for level, _ in some]
+    return tuple([new(Heading, row) for row in zip(levels, texts, strict=True) if row[1]])
+
+
+def lines(texts: list[bytes], limit: int) -> list[str]:
+    """Texts between tags as `fitted` makes them; short ones all at once, which is several times as fast."""
+    if not texts:
+        return []
+    joined = b"\0".join(texts)
+    if b"<" in joined:
+        texts = [without_markup(text, b"") for text in texts]
+        joined = b"\0".join(texts)
+    if len(joined) > _LONG and max(map(len, texts)) > _LONG:
+        return [fitted(plain(text), limit) for text in texts]
+    found = _tidied(plain(joined)).split("\0")
+    if max(map(len, found)) > limit:
+        found = [line[:limit].rstrip() for line in found]
+    return found
+
+
+def _tidied(joined: str) -> str:
+    """Texts with zeros between them, and no white space but single spaces inside of each."""
+    if "  " in joined or not joined.replace("\0", "").isprintable():
+        joined = _SPACES.sub(" ", joined)
+    if "\0 " in joined or " \0" in joined or joined[:1] == " " or joined[-1:] == " ":
+        joined = joined.replace("\0 ", "\0").replace(" \0", "\0").strip(" ")
+    return joined
