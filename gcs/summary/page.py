@@ -49,7 +49,7 @@ _TAGS = tags(
 )
 _SPACES = re.compile(r"[^\S\0]+")
 # Longer texts than this are not put together.
-_LONG = 4 * records.MAX_ANCHOR
+_LONG = 4 * records.MAX_LINE
 
 
 class Page(NamedTuple):
@@ -81,6 +81,8 @@ class _Links:
         self.kinds: dict[int, str] = {}
 
     def put(self, at: int, href: str, text: bytes, rel: str, kind: str) -> None:
+        if not href:
+            return
         self.hrefs[at], self.texts[at] = escaped(href), text
         if rel:
             self.rels[at] = rel
@@ -96,15 +98,16 @@ def look(body: bytes) -> Page:
     hrefs = [groups[0] for groups in found]
     links, head = _Links(hrefs, [groups[2] for groups in found]), Head()
     title, lang = b"", ""
-    headings: list[tuple[bytes, bytes]] = []
+    headings: list[Sequence[bytes]] = []
     others = [groups[1] for groups in found]
     if b" rel=" in b"".join(others):
         links.rels.update((at, pairs(other).get("rel", "")) for at, other in enumerate(others) if other)
     for at in [at for at, href in enumerate(hrefs) if not href]:
-        area, attributes, closed, text, level, heading, html, name, _, more, closed_too, words = found[at][3:]
-        if level:
-            headings.append((level, heading))
-        elif closed:
+        if found[at][7]:
+            headings.append(found[at][7:9])
+            continue
+        area, attributes, closed, text, _, _, html, name, _, more, closed_too, words = found[at][3:]
+        if closed:
             _put_anchor(links, at, pairs(attributes), text, is_area=bool(area))
         elif closed_too:
             said = pairs(more)
@@ -114,7 +117,7 @@ def look(body: bytes) -> Page:
             lang = lang or pairs(html).get("lang", "")
         elif words:
             title = title or words
-    return _page(links, head, title, lang, headings)
+    return _page(links, head, title, lang, headings[: records.MAX_HEADINGS])
 
 
 def _put_anchor(links: _Links, at: int, said: dict[str, str], text: bytes, *, is_area: bool) -> None:
@@ -124,12 +127,13 @@ def _put_anchor(links: _Links, at: int, said: dict[str, str], text: bytes, *, is
     links.put(at, said.get("href", ""), text, said.get("rel", ""), "area" if is_area else "a")
 
 
-def _page(
-    links: _Links, head: Head, title: bytes, lang: str, headings: Sequence[tuple[bytes, bytes]]
-) -> Page:
+def _page(links: _Links, head: Head, title: bytes, lang: str, headings: Sequence[Sequence[bytes]]) -> Page:
     rels, kinds = _column(links.rels, links.hrefs, ""), _column(links.kinds, links.hrefs, "a")
-    texts = lines(list(compress(links.texts, links.hrefs)), records.MAX_ANCHOR)
     hrefs = values(list(filter(None, links.hrefs)))
+    written = list(compress(links.texts, links.hrefs))
+    # Those of headings too: what takes long is to begin.
+    texts = lines(written + [text for _, text in headings], records.MAX_LINE)
+    named, texts = _named(headings, texts[len(written) :]), texts[: len(written)]
     most, is_cut = records.MAX_LINKS, len(hrefs) > records.MAX_LINKS
     if is_cut:
         hrefs, texts, rels, kinds = hrefs[:most], texts[:most], rels[:most], kinds[:most]
@@ -146,7 +150,7 @@ def _page(
         texts=texts,
         rels=rels,
         kinds=kinds,
-        headings=_headings(headings),
+        headings=named,
         is_cut=is_cut,
     )
 
@@ -158,12 +162,12 @@ def _column(unusual: dict[int, str], hrefs: list[bytes], usual: str) -> str | li
     return [unusual.get(at, usual)[: records.MAX_REL] for at, href in enumerate(hrefs) if href]
 
 
-def _headings(found: Sequence[tuple[bytes, bytes]]) -> tuple[Heading, ...]:
-    """The first headings that say something."""
-    some = found[: records.MAX_HEADINGS]
-    texts = lines([text for _, text in some], records.MAX_HEADING)
-    new, levels = tuple.__new__, [int(level) for level, _ in some]
-    return tuple([new(Heading, row) for row in zip(levels, texts, strict=True) if row[1]])
+def _named(headings: Sequence[Sequence[bytes]], texts: Sequence[str]) -> tuple[Heading, ...]:
+    """Those of the headings that say something."""
+    new = tuple.__new__
+    return tuple(
+        [new(Heading, (int(level), text)) for (level, _), text in zip(headings, texts, strict=True) if text]
+    )
 
 
 def lines(texts: list[bytes], limit: int) -> list[str]:

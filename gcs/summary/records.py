@@ -33,9 +33,9 @@ MAX_TITLE: Final = 300
 MAX_DESCRIPTION: Final = 1_000
 MAX_KEYWORDS: Final = 32
 MAX_KEYWORD: Final = 100
-MAX_HEADING: Final = 200
 MAX_EXCERPT: Final = 500
-MAX_ANCHOR: Final = 200
+MAX_LINE: Final = 200
+"""Characters of a heading, and of the text of a link."""
 MAX_REL: Final = 100
 MAX_HREF: Final = 4_000
 """A longer href is not kept: no URL of that length is crawled."""
