@@ -50,7 +50,7 @@ demo: $(VENV)/.installed  ## Crawl a synthetic web to its end (DEMO_ARGS="--host
 bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace store crawl", BENCH_ARGS)
 	@for bench in $(BENCH); do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
 
-soak: $(VENV)/.redis  ## Kill workers and servers for a long time (SOAK_ARGS)
+soak: $(VENV)/.redis  ## Kill workers, servers and crawls for a long time (SOAK_ARGS)
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
 
 docs-check: $(VENV)/.installed  ## Check that what the documents name exists

@@ -47,7 +47,6 @@ from gcs.store.store import Store
 BATCH: Final = 64
 READ_AT_ONCE: Final = 32
 UNREAD: Final = 64
-BACKLOG: Final = 4 * BATCH
 COMMIT_EVERY_S: Final = 0.1
 FULL_DISK_PAUSE_S: Final = 5.0
 FLUSH_EVERY_S: Final = 1.0
@@ -330,6 +329,8 @@ class Crawl:
         while True:
             if not self._unread:
                 await self._pages.park()
+            if not self._room.is_set():
+                await self._room.wait()
             visits, self._unread = self._unread[:READ_AT_ONCE], self._unread[READ_AT_ONCE:]
             self._visitor.read(visits)
             for visit in visits:
@@ -388,10 +389,10 @@ class Crawl:
 
     def _note(self, found: Iterable[Found]) -> None:
         self._found.extend(found)
-        if len(self._finished) >= BATCH and not self._filled.is_set():
+        if len(self._finished) >= BATCH:
             self._filled.set()
-        if len(self._finished) >= BACKLOG and self._room.is_set():
-            self._room = trio.Event()
+            if self._writing and self._room.is_set():
+                self._room = trio.Event()
 
     async def _write(self) -> None:
         """Commit what has come together, ten times a second or when it is much."""

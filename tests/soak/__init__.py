@@ -2,11 +2,12 @@
 
     python -m tests.soak --act workers --act server --act cancels --seed 7 --server redis
 
-Three acts, each with a verdict of one line:
+Four acts, each with a verdict of one line:
 
 - `workers`: jobs go through worker processes that are killed with SIGKILL at random moments.
 - `server`: the server is killed with SIGKILL and started again, under producers and consumers.
 - `cancels`: takes are cancelled within a millisecond of the matching `out`, before and after it.
+- `crawl`: a crawl is killed with SIGKILL and resumed, again and again.
 
 What this does not test is power loss. SIGKILL ends a process, but what it has written is in the page
 cache of the operating system and reaches the disk all the same. That `appendfsync always` also

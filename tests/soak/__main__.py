@@ -13,12 +13,13 @@ import click
 
 from tests.soak import Failed
 from tests.soak.cancels import cancel_takes
+from tests.soak.crawl import kill_crawl
 from tests.soak.progress import Progress
 from tests.soak.server import kill_servers
 from tests.soak.workers import kill_workers
 
 # In this order: the first one forks, which is best done before there have been any threads.
-ACTS = ("workers", "server", "cancels")
+ACTS = ("workers", "server", "cancels", "crawl")
 
 
 @click.command()
@@ -28,6 +29,7 @@ ACTS = ("workers", "server", "cancels")
 @click.option("--kills", type=click.IntRange(0), default=1000, show_default=True, help="Of workers.")
 @click.option("--server-kills", type=click.IntRange(1), default=50, show_default=True)
 @click.option("--cancels", type=click.IntRange(1), default=2000, show_default=True)
+@click.option("--crawl-kills", type=click.IntRange(2), default=20, show_default=True)
 @click.option("--seed", type=int, help="For every random decision; drawn when not given.")
 @click.option("--server", type=click.Choice(["valkey", "redis"]), default="valkey", show_default=True)
 def main(
@@ -38,16 +40,18 @@ def main(
     kills: int,
     server_kills: int,
     cancels: int,
+    crawl_kills: int,
     seed: int | None,
     server: str,
 ) -> None:
-    """Kill workers and servers for a long time, and account for every tuple."""
+    """Kill workers, servers and crawls for a long time, and account for every tuple and page."""
     seed = random.randrange(1 << 32) if seed is None else seed
     click.echo(f"soak: seed {seed}, server {server}; SIGKILL does not test power loss")
     run: dict[str, Callable[[Progress], str]] = {
         "workers": partial(kill_workers, server, tuples, workers, kills, random.Random(f"{seed} workers")),
         "server": partial(kill_servers, server, server_kills, random.Random(f"{seed} server")),
         "cancels": partial(cancel_takes, server, cancels, random.Random(f"{seed} cancels")),
+        "crawl": partial(kill_crawl, crawl_kills, random.Random(f"{seed} crawl")),
     }
     failed = [act for act in ACTS if act in (acts or ACTS) and not perform(act, run[act])]
     sys.exit(1 if failed else 0)
