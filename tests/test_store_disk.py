@@ -161,7 +161,7 @@ def test_segments_wait_for_room_too(tmp_path: Path) -> None:
 
 
 def test_a_failed_reopening_is_tried_again(tmp_path: Path) -> None:
-    """While the database cannot be opened again questions say why; then it goes on as if nothing had been."""
+    """While the database cannot be opened again it can be read; then it goes on as if nothing had been."""
     with Store.open(tmp_path, KEEP_NOTHING_FREE, resume=False) as store:
         store.commit(Batch(found=[Found(key("http://a.com/0"))]))
         batch = Batch([page(0, 10)], [Found(key(f"http://a.com/{n}")) for n in range(9_000)])
@@ -169,6 +169,8 @@ def test_a_failed_reopening_is_tried_again(tmp_path: Path) -> None:
             for _ in range(3):
                 with pytest.raises(DiskFull):
                     store.commit(batch)
+                assert store.counts() == Counts(queued=1)
+                assert store.host(host_of(key("http://a.com/0"))).queued == 1
         assert len(store.commit(batch).new) == 8_999
         assert store.counts() == Counts(queued=8_999, done=1)
     check(tmp_path, 1)

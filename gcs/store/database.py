@@ -28,7 +28,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from gcs.store.errors import StoreError, no_room, translated
+from gcs.store.errors import DiskFull, StoreError, no_room, translated
 
 ROWS: Final = "rows"
 HOSTS: Final = "hosts"
@@ -61,23 +61,25 @@ class Database:
     def __init__(self, place: Path, *, read_only: bool = False) -> None:
         """Open what is there, or make it; read-only, it may be open elsewhere, and is seen as it is now."""
         self._place = place
-        self._access = AccessType.read_only() if read_only else AccessType.read_write()
+        self._is_read_only = read_only
+        self._is_writable = False
         self._cache = Cache(_CACHE_BYTES)
         self._unsynced = WriteOptions()
         self._db: Rdict
         self._is_closed = False
         self._tables: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
-        self._open()
+        self._open(read_only=read_only)
 
-    def _open(self) -> None:
+    def _open(self, *, read_only: bool) -> None:
         with translated(self._place):
             self._db = Rdict(
                 str(self._place),
                 _database_options(),
                 {table: self._options(table) for table in TABLES},
-                self._access,
+                AccessType.read_only() if read_only else AccessType.read_write(),
             )
+            self._is_writable = not read_only
             self._tables = {table: self._db.get_column_family(table) for table in TABLES}
             self._handles = {table: self._db.get_column_family_handle(table) for table in TABLES}
 
@@ -102,7 +104,7 @@ class Database:
 
     def _table(self, table: str) -> Rdict:
         if not self._tables:
-            # Opening it again failed. It is tried for every commit; until then there is nothing to read.
+            # Opening it again failed, even for reading. It is tried for every commit.
             raise StoreError(f"{self._place}: closed.") if self._is_closed else no_room(self._place)
         return self._tables[table]
 
@@ -145,15 +147,21 @@ class Database:
 
     def write(self, writes: "Writes") -> None:
         """Write a batch and sync it; the sync, which is what takes long, leaves the GIL free."""
+        if not self._is_writable:
+            raise no_room(self._place)
         with translated(self._place):
-            self._table(ROWS)
             self._db.write(writes.batch, self._unsynced)
             self._db.flush_wal(sync=True)
 
     def reopen(self) -> None:
-        """Close and open again; if that fails, it may be tried again."""
+        """Close and open again; if that fails, it may be tried again, and until then be read from."""
         self._close()
-        self._open()
+        try:
+            self._open(read_only=self._is_read_only)
+        except DiskFull:
+            with suppress(StoreError):
+                self._open(read_only=True)
+            raise
 
     def close(self) -> None:
         """Let go of the files; twice does no harm."""
@@ -161,6 +169,7 @@ class Database:
         self._close()
 
     def _close(self) -> None:
+        self._is_writable = False
         if not self._tables:
             return
         for each in (*self._tables.values(), self._db):
@@ -175,6 +184,8 @@ class Database:
 
     def flush(self) -> None:
         """Move what is in memory to sorted files, so that the log can go and the next start is fast."""
+        if not self._is_writable:
+            return
         with translated(self._place):
             for table in self._tables.values():
                 table.flush()

@@ -66,8 +66,8 @@ def _verdict(directory: Path, served: Server, killed: int) -> str:
         raise Failed(", ".join(filter(None, problems)))
     each = seen.duplicates / killed
     return (
-        f"{killed} kills, {seen.pages:,} pages, coverage {seen.coverage:.4f}, {seen.duplicates} fetched again "
-        f"({each:.0f} a kill, at most {AGAIN} may be), every record whole"
+        f"{killed} kills, {seen.pages:,} pages, coverage {seen.coverage:.4f}, "
+        f"{seen.duplicates} fetched again ({each:.0f} a kill, at most {AGAIN} may be), every record whole"
     )
 
 
