@@ -16,7 +16,7 @@ import ada_url
 
 from gcs.core.urls import NO_CLEANING, PATH, Cleaning, Rejected, canonical, key
 
-REMEMBERED: Final = 150_000
+REMEMBERED: Final = 60_000
 _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:")
 # Of these a browser makes something else than a name relative to the directory.
 _NOT_PLAIN: Final = frozenset("?\\ \t\r\n\f")
@@ -25,15 +25,26 @@ _DROPPED: Final = frozenset("\t\r\n")
 
 
 class Target:
-    """A URL that may be crawled. Settled: the store has been told of it, or never will be."""
+    """A URL that may be crawled. Settled: the store has been told of it, or never will be.
 
-    __slots__ = ("host", "key", "settled", "url")
+    There are very many of them, and all but their URLs are asked for once: so that is not kept.
+    """
+
+    __slots__ = ("settled", "url")
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.key = key(url)
-        self.host = self.key.partition(PATH)[0]
         self.settled = False
+
+    @property
+    def key(self) -> str:
+        """Its place in the order of everything."""
+        return key(self.url)
+
+    @property
+    def host(self) -> str:
+        """The part of its key that says which host it is on."""
+        return self.key.partition(PATH)[0]
 
     def __repr__(self) -> str:
         return f"Target({self.url!r})"

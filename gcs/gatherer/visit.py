@@ -73,7 +73,8 @@ class Visitor:
         for target in fresh:
             verdict = admission.decide(target, depth)
             if verdict.accepted:
-                admitted.append(Found(target.key, depth, parent, via, admission.band(target.key)))
+                place = target.key
+                admitted.append(Found(place, depth, parent, via, admission.band(place)))
             elif verdict.cause is Cause.DEPTH:
                 target.settled = False  # there may be a shorter way to it
         return admitted

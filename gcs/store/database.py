@@ -39,11 +39,11 @@ JOURNAL: Final = "journal"
 META: Final = "meta"
 TABLES: Final = (ROWS, HOSTS, QUEUE, LATER, PARENTS, JOURNAL, META)
 
-_CACHE_BYTES = 64 << 20
+_CACHE_BYTES = 16 << 20
 _BLOOM_BITS = 10
 _WAL_BYTES = 96 << 20
 _OPEN_FILES = 256
-_MEMTABLE_BYTES: Final = {ROWS: 32 << 20, QUEUE: 16 << 20, JOURNAL: 8 << 20}
+_MEMTABLE_BYTES: Final = {ROWS: 8 << 20, QUEUE: 8 << 20, JOURNAL: 8 << 20}
 _SMALL_MEMTABLE_BYTES = 2 << 20
 _BLOCK_BYTES: Final = {ROWS: 3 << 10, QUEUE: 32 << 10}
 """Rows are asked for one by one, and each time a block has to be decompressed: with 16 KB that took three
