@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from random import Random
 from typing import Any
@@ -174,6 +175,7 @@ def test_a_host_holds_an_address_while_it_waits_for_another() -> None:
     assert all_taken(workbench, 1.5) == []
     workbench.sleep("both")
     assert taken(workbench, 1.5).host == "y"
+    workbench.locate("both", "12")
     workbench.wake("both", 1.5)
     assert workbench.take(2.0) is None
     workbench.locate("both", "2")
@@ -428,6 +430,62 @@ def test_a_shared_name_is_forgotten() -> None:
     assert workbench.take(10.0) is None
     assert workbench.statistics().hosts == 0
     assert not workbench._names
+
+
+def test_a_host_that_holds_its_name_may_be_sent_to_rest() -> None:
+    """What a host lets go when it has to rest others have, and it comes again."""
+    workbench = Workbench(1, 4, 1.0, 0.0, 10.0)
+    workbench.locate("z", ["a"], "z")
+    workbench.locate("h1", ["a"], "n")
+    workbench.locate("h2", ["b"], "n")
+    workbench.wake("z", 0.0)
+    first = taken(workbench, 0.0)
+    workbench.wake("h1", 0.1)
+    assert workbench.take(0.1) is None
+    workbench.wake("h2", 0.2)
+    assert workbench.take(0.2) is None
+    assert workbench.reserve("h1", 0.3) == 1.3
+    workbench.done(first, 0.4)
+    workbench.sleep("z")
+    second = taken(workbench, 2.3)
+    workbench.done(second, 2.3)
+    assert {second.host, taken(workbench, 3.3).host} == {"h1", "h2"}
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_nobody_waits_for_ever(seed: int) -> None:
+    """Whatever names and addresses hosts share, all of their requests come, at most so many at a time."""
+    rng = random.Random(seed)
+    per_host, per_address = rng.choice([1, 1, 2]), rng.choice([1, 2, 4])
+    workbench = Workbench(per_host, per_address, 1.0, rng.choice([0.0, 2.0]), 10.0)
+    left, names, addresses = {}, {}, {}
+    for host in map(str, range(rng.randint(2, 8))):
+        names[host], addresses[host] = f"n{rng.randint(0, 3)}", rng.sample("abcd", rng.randint(0, 3))
+        left[host] = rng.randint(1, 6)
+        workbench.locate(host, addresses[host], names[host])
+        workbench.wake(host, 0.0)
+    turns: list[tuple[float, float, Turn]] = []
+    now = 0.0
+    while any(left.values()) or turns:
+        while (turn := workbench.take(now)) is not None:
+            turns.append((now + 3 * rng.random(), now + 3 + 3 * rng.random(), turn))
+            left[turn.host] -= 1
+            if not left[turn.host]:
+                workbench.sleep(turn.host)
+            under_way = [each.host for _, _, each in turns]
+            assert max(Counter(names[host] for host in under_way).values()) <= per_host
+            assert (
+                max(Counter(a for host in under_way for a in addresses[host]).values(), default=0)
+                <= per_address
+            )
+        for sent, ended, turn in turns:
+            if sent <= now and turn.sent_at is None:
+                workbench.sent(turn, now)
+            if ended <= now:
+                workbench.done(turn, now, response_s=rng.random(), pause_s=rng.choice([0, 0, 0, 5]))
+        turns = [each for each in turns if each[1] > now]
+        now += 0.1
+        assert now < 400
 
 
 class Polite(RuleBasedStateMachine):

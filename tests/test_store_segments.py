@@ -231,3 +231,9 @@ def test_a_large_segment_is_written_piece_by_piece(tmp_path: Path, monkeypatch: 
         assert max(groups) > 1
     assert rows(tmp_path, "summaries") == [summary_row(n) for n in range(100)]
     assert len(rows(tmp_path, "links")) == 300
+
+
+def test_columns_have_one_length() -> None:
+    """Links whose columns differ in length are refused where they are packed, not where they are written."""
+    with pytest.raises(ValueError, match="no common length"):
+        pack_columns(["http://a.com/", ["x", "y"], ["one"], "", "a"])

@@ -216,7 +216,7 @@ def test_expander() -> None:
     plugins = Plugins(expanders={"application/zip": _unzip})
     found = read(stream.getvalue(), url=URL, plugins=plugins)
     assert (found.format, found.title) == ("application/zip", "B")
-    assert list(found.links) == [Link("/a", "a"), Link("/b", "b")]
+    assert found.links == [Link("/a", "a"), Link("/b", "b")]
     assert list(read(stream.getvalue(), url=URL, level="links", plugins=plugins).hrefs) == ["/a", "/b"]
 
 

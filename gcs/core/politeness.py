@@ -252,7 +252,8 @@ class Workbench:
             return
         first = turn.sent_at is None
         turn.sent_at = at
-        host.unsent = False
+        if first:
+            host.unsent = False
         host.free_at = max(host.free_at, at + self._delay_of(host))
         for line in turn._addresses:
             line.unsent -= first
@@ -372,11 +373,12 @@ class Workbench:
 
     def _rest(self, host: _Host, until: float) -> None:
         """Look at a host again then: it is ready or, if asleep, may be forgotten."""
+        host.entry = 0  # voids its place in a line, so that others can have what it lets go
+        host.line = None
+        self._let_go(host)
         self._number += 1
         host.entry = self._number
         host.due = until
-        host.line = None
-        self._let_go(host)
         heappush(self._later, (until, self._number, host))
 
     def _go_on(self, host: _Host, now: float) -> None:
@@ -435,7 +437,11 @@ class Workbench:
             heappush(self._later, (line.free_at, self._number, line))
 
     def _forget_if_unused(self, line: _Line, now: float) -> None:
-        if not line.users and not line.under_way and line.free_at <= now:
+        if line.users or line.under_way:
+            return
+        if line.free_at > now:
+            self._later_if_unused(line)
+        else:
             del (self._names if line.is_name else self._lines)[line.name]
 
     def _stand_in_line(self, host: _Host, line: _Line, now: float) -> None:

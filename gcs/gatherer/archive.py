@@ -146,8 +146,10 @@ def _summary(visit: Visit, document: Document, response: Response, parent: str, 
 def _links(visit: Visit, document: Document) -> Sequence[str | Sequence[str]]:
     """The columns of the links: source, target, text, rel, kind."""
     targets, texts, rels, kinds = visit.targets, document.texts, document.rels, document.kinds
-    if not texts:
+    if not targets:
         return visit.job.url, (), (), "", ""
+    if any(not isinstance(each, str) and len(each) != len(targets) for each in (texts, rels, kinds)):
+        texts, rels, kinds = document.columns()  # a plug-in's
     if None in targets:
         texts = list(compress(texts, targets))
         rels = rels if isinstance(rels, str) else list(compress(rels, targets))

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
+import structlog
+
 from gcs.config import Config
 from gcs.core import failures, sitemaps
 from gcs.core.failures import Cause, Verdict
@@ -37,6 +39,7 @@ class Visitor:
     def __init__(
         self, config: Config, targets: Targets, admission: Admission, plugins: Plugins = NONE
     ) -> None:
+        self._log = structlog.get_logger()
         self._level: Level = "links" if config.summary.level == "links" else "full"
         self._plugins = plugins
         self._agent = config.fetch.agent
@@ -162,9 +165,11 @@ class Visitor:
         """
         for visit in visits:
             visit.document = self._document(visit)
-        for visit in visits:
-            if visit.document is not None:
-                self._heed(visit, visit.document)
+        pages = [(visit, visit.document) for visit in visits if visit.document is not None]
+        for visit, _ in pages:
+            self._remember(visit)
+        for visit, document in pages:
+            self._heed(visit, document)
 
     def _document(self, visit: Visit) -> Document | None:
         """What a page says; nothing for a sitemap, which only names URLs."""
@@ -172,19 +177,27 @@ class Visitor:
         assert isinstance(response, Response)
         if job.queued.via == "sitemap-file" and self._read_sitemap(visit, response):
             return None
-        return read(
-            response.body,
-            url=job.url,
-            content_type=response.headers.get("content-type", ""),
-            level=self._level,
-            plugins=self._plugins,
-        )
+        try:
+            return read(
+                response.body,
+                url=job.url,
+                content_type=response.headers.get("content-type", ""),
+                level=self._level,
+                plugins=self._plugins,
+            )
+        except Exception:  # noqa: BLE001 - one page must not end the crawl, and again when that is resumed
+            self._log.exception("a page could not be read", url=job.url)
+            return Document()
 
-    def _heed(self, visit: Visit, document: Document) -> None:
-        """Remember a page, follow its links, and keep it, unless it asks for the opposite."""
+    def _remember(self, visit: Visit) -> None:
         job, response = visit.job, visit.outcome
         assert isinstance(response, Response)
         self.admission.saw(job.queued.key, job.path, response.body)
+
+    def _heed(self, visit: Visit, document: Document) -> None:
+        """Follow the links of a page, and keep it, unless it asks for the opposite."""
+        response = visit.outcome
+        assert isinstance(response, Response)
         noindex, nofollow = document.noindex, document.nofollow
         if "x-robots-tag" in response.headers:
             said = of_header(response.headers["x-robots-tag"], self._agent)

@@ -32,6 +32,8 @@ def pack_columns(columns: Sequence[str | Sequence[str]]) -> Packed:
     """Some rows of texts, by columns: each a sequence, all of one length, or one text for all rows."""
     lengths = [len(each) for each in columns if not isinstance(each, str)]
     rows = lengths[0] if lengths else 1
+    if any(length != rows for length in lengths):
+        raise ValueError(f"columns of {lengths} rows have no common length")
     return Packed(rows, _pack((rows, [_joined(each) for each in columns]))) if rows else NO_ROWS
 
 

@@ -9,6 +9,7 @@ of it anew, and whether the failed batch is in it is for the caller to find out.
 """
 
 import gc
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -67,6 +68,8 @@ class Database:
         self._unsynced = WriteOptions()
         self._db: Rdict
         self._is_closed = False
+        # Nobody reads while it is closed only to be opened again.
+        self._opening = threading.RLock()
         self._tables: dict[str, Rdict] = {}
         self._handles: dict[str, ColumnFamily] = {}
         self._open(read_only=read_only)
@@ -110,7 +113,7 @@ class Database:
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """One value."""
-        with translated(self._place):
+        with self._opening, translated(self._place):
             value: bytes | None = self._table(table).get(key)
         return value
 
@@ -118,7 +121,7 @@ class Database:
         """The values of some keys, in their order; the GIL is free meanwhile."""
         if not keys:
             return []
-        with translated(self._place):
+        with self._opening, translated(self._place):
             values: list[bytes | None] = self._table(table).get(keys)  # type: ignore[arg-type,assignment] # a list is what it takes
         return values
 
@@ -132,7 +135,7 @@ class Database:
             options.set_iterate_upper_bound(end)
         at_once = _FIRST_SCANNED
         while True:
-            with translated(self._place):
+            with self._opening, translated(self._place):
                 items = self._table(table).items(from_key=start, read_opt=options)
                 some = cast("list[tuple[bytes, bytes]]", list(islice(items, at_once)))
             yield from some
@@ -155,13 +158,14 @@ class Database:
 
     def reopen(self) -> None:
         """Close and open again; if that fails, it may be tried again, and until then be read from."""
-        self._close()
-        try:
-            self._open(read_only=self._is_read_only)
-        except DiskFull:
-            with suppress(StoreError):
-                self._open(read_only=True)
-            raise
+        with self._opening:
+            self._close()
+            try:
+                self._open(read_only=self._is_read_only)
+            except DiskFull:
+                with suppress(StoreError):
+                    self._open(read_only=True)
+                raise
 
     def close(self) -> None:
         """Let go of the files; twice does no harm."""

@@ -23,8 +23,8 @@ _GZIP = 31
 """The window of 32 KiB, in the gzip container."""
 _LEVEL = 1
 _SMALL = 640
-"""Bytes up to which a record is stored in its gzip member as it is: compressing those of a request and of its
-metadata would save 3% of an archive, and take a quarter as long as compressing the page."""
+"""Bytes up to which a record is compressed in the quickest way: the better way would save 3% of an archive
+with the records of requests and metadata, and take a quarter as long as compressing the page."""
 _END = b"\r\n\r\n"
 _CHUNKED = re.compile(rb"(?im)^(transfer-encoding[ \t]*:)")
 _KEPT_NAME = rb"X-Archive-Orig-\1"

@@ -38,7 +38,7 @@ _PARAGRAPH = re.compile(rf"[^<]*+(?:<(?!/?+(?i:{_BLOCKS})[\t\n\f\r />])[^<]*+)*+
 _LOOKED_AT = 16 * records.MAX_EXCERPT
 _INLINE_ASIDE = re.compile(
     rb"<(?i:(button|select|svg|noscript|template))[\t\n\f\r />][^<]*+(?:<(?!/(?i:\1)[\t\n\f\r />])[^<]*+)*+"
-    rb"(?=</)"
+    rb"(?:(?=<)|\Z)"
 )
 _ENDS: Final = {name: re.compile(rf"<(/?)(?i:{name})[\t\n\f\r />]".encode("ascii")) for name in _ASIDES}
 

@@ -50,6 +50,8 @@ _PAIR = re.compile(
     re.VERBOSE,
 )
 _REPLACED = "\ufffd".encode()
+# Python refuses to read thousands of digits as a number.
+_ENDLESS = re.compile(r"&#[0-9]{20,}+;?+")
 _REFERENCE = re.compile(r"&(?:#(?:[0-9]++|[xX][0-9a-fA-F]++);?+|[A-Za-z][A-Za-z0-9]*+(?:;|(?!=)))")
 
 
@@ -68,8 +70,12 @@ def values(found: list[bytes]) -> list[str]:
     joined = b"\0".join(found).decode("utf-8", "replace")
     if "&" in joined:
         only_ampersands = joined.count("&") == joined.count("&amp;")
-        joined = joined.replace("&amp;", "&") if only_ampersands else _REFERENCE.sub(_referred, joined)
+        joined = joined.replace("&amp;", "&") if only_ampersands else _resolved(joined)
     return joined.split("\0")
+
+
+def _resolved(values: str) -> str:
+    return _REFERENCE.sub(_referred, _ENDLESS.sub("\ufffd", values))
 
 
 def escaped(value: str) -> bytes:
@@ -99,7 +105,7 @@ def _referred(found: re.Match[str]) -> str:
 def plain(text: bytes) -> str:
     """A text between tags, decoded and its references resolved."""
     decoded = text.decode("utf-8", "replace")
-    return unescape(decoded) if "&" in decoded else decoded
+    return unescape(_ENDLESS.sub("\ufffd", decoded)) if "&" in decoded else decoded
 
 
 def without_markup(body: bytes, instead: bytes = b" ") -> bytes:

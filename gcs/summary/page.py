@@ -41,7 +41,7 @@ _IN_LINK = r"(?=([^<]*+(?:<(?!/?+[aA][\t\n\f\r />])[^<]*+)*+))"
 _IN_HEADING = r"(?=([^<]*+(?:<(?!/?+[hH][1-6])[^<]*+)*+))"
 # The usual spelling of a link; the general one is after it, and takes several times as long.
 _USUAL = rf"""[aA]\ (?:(?!href=|rel=){_PLAIN}\ )*+href="([^"]*+)"((?:\ {_PLAIN})*+)>{_IN_LINK}"""
-_ANCHOR = rf"[aA](?i:(rea))?+{NAME_ENDS}({ATTRIBUTE}*+)(>|\Z){_IN_LINK}"
+_ANCHOR = rf"[aA](?i:(?P<area>rea))?+{NAME_ENDS}({ATTRIBUTE}*+)(>|\Z)(?(area)|{_IN_LINK})"
 _HEADING = rf"[hH](?:([1-6]){NAME_ENDS}{ATTRIBUTE}*+(?:>|\Z){_IN_HEADING}|(?i:tml){NAME_ENDS}({ATTRIBUTE}*+))"
 _TAGS = tags(
     *(_USUAL, _ANCHOR, _HEADING, COMMENT, SKIPPED, OTHER, raw("title", kept=True), BOGUS),
@@ -137,8 +137,8 @@ def _page(links: _Links, head: Head, title: bytes, lang: str, headings: Sequence
     most, is_cut = records.MAX_LINKS, len(hrefs) > records.MAX_LINKS
     if is_cut:
         hrefs, texts, rels, kinds = hrefs[:most], texts[:most], rels[:most], kinds[:most]
-    if max(map(len, hrefs), default=0) > records.MAX_HREF:
-        is_kept = [len(href) <= records.MAX_HREF for href in hrefs]
+    if "" in hrefs or max(map(len, hrefs), default=0) > records.MAX_HREF:
+        is_kept = [0 < len(href) <= records.MAX_HREF for href in hrefs]
         hrefs, texts = list(compress(hrefs, is_kept)), list(compress(texts, is_kept))
         rels = rels if isinstance(rels, str) else list(compress(rels, is_kept))
         kinds = kinds if isinstance(kinds, str) else list(compress(kinds, is_kept))

@@ -106,10 +106,13 @@ def _joined(whole: Part, documents: list[Document]) -> Document:
     """One document of many: the text of the one that has most of it, the links of all."""
     best = max(documents, key=lambda each: len(each.excerpt))
     hrefs = [href for each in documents for href in each.hrefs]
-    links = [link for each in documents for link in each.links]
-    return best.with_links(links[: records.MAX_LINKS])._replace(
+    if any(each.texts for each in documents):
+        links = [link for each in documents for link in each.links]
+        best = best.with_links(links[: records.MAX_LINKS])
+    else:
+        best = best._replace(hrefs=hrefs[: records.MAX_LINKS])
+    return best._replace(
         format=whole.media_type,
-        hrefs=hrefs[: records.MAX_LINKS],
         links_cut=len(hrefs) > records.MAX_LINKS or any(each.links_cut for each in documents),
         base="",
         canonical="",

@@ -16,7 +16,6 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from itertools import repeat
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -107,10 +106,16 @@ class Document(NamedTuple):
 
     @property
     def links(self) -> list[Link]:
-        """The links one by one; none at level "links"."""
-        rels = repeat(self.rels) if isinstance(self.rels, str) else self.rels
-        kinds = repeat(self.kinds) if isinstance(self.kinds, str) else self.kinds
-        return list(map(Link, self.hrefs, self.texts, rels, kinds))
+        """The links one by one, with what is known about each."""
+        return list(map(Link, self.hrefs, *self.columns()))
+
+    def columns(self) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+        """The texts, rels and kinds of the links, one for each; what a column lacks is as usual."""
+        count = len(self.hrefs)
+        texts = [*self.texts[:count], *[""] * (count - len(self.texts))]
+        rels = [self.rels] * count if isinstance(self.rels, str) else [*self.rels[:count]]
+        kinds = [self.kinds] * count if isinstance(self.kinds, str) else [*self.kinds[:count]]
+        return texts, rels + [""] * (count - len(rels)), kinds + ["a"] * (count - len(kinds))
 
     def with_links(self, links: Iterable[Link]) -> Document:
         """The same document with these links."""

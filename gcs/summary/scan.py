@@ -34,7 +34,9 @@ _ANCHOR = rf"""[aA](?i:rea)?+{NAME_ENDS}(?:(?!(?i:href)[\t\n\f\r />=]){ATTRIBUTE
     (?:(?i:href){EQUALS}(?:"([^"]*+)(?:"|\Z)|'([^']*+)(?:'|\Z)|([^\t\n\f\r >]*+)))?+{ATTRIBUTE}*+(>|\Z)"""
 _SCANNED = tags(
     *(_USUAL, _ANCHOR, COMMENT, SKIPPED, OTHER, raw("title"), BOGUS),
-    begin="(?=[aAbBfFiIlLmMnNsStTxX!?]|/[^a-zA-Z])",
+    # What is in these tags belongs to them at the other level, so it does here.
+    rf"[hH](?:[1-6]|(?i:tml)){NAME_ENDS}{ATTRIBUTE}*+",
+    begin="(?=[aAbBfFhHiIlLmMnNsStTxX!?]|/[^a-zA-Z])",
 )
 _LARGE_BYTES = 1 << 20
 
