@@ -420,6 +420,20 @@ def test_hosts_that_share_a_name() -> None:
     assert taken(workbench, 5.0).host == "https"
 
 
+def test_a_request_outside_of_turns_heeds_the_name() -> None:
+    """A robots.txt that leads to another port of its host is asked for there when the host has rested."""
+    workbench = bench()
+    workbench.locate("http", [], "example.org")
+    workbench.set_crawl_delay("http", 5.0)
+    workbench.wake("http", 0.0)
+    turn = taken(workbench, 0.0)
+    workbench.sent(turn, 0.0)
+    assert workbench.reserve("https", 1.0, "example.org") == 5.0
+    workbench.done(turn, 1.0)
+    assert workbench.take(5.9) is None
+    assert taken(workbench, 6.0).host == "http"
+
+
 def test_a_shared_name_is_forgotten() -> None:
     """Nothing is kept of a name when its hosts are asleep and have rested."""
     workbench = bench()

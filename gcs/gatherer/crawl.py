@@ -306,7 +306,7 @@ class Crawl:
     def _rest_s(self, origin: Origin) -> float:
         """How long a host has to rest before a request outside of its turns."""
         now = self._clock()
-        return self._bench.reserve(host_of(key(f"{origin}/")), now) - now
+        return self._bench.reserve(host_of(key(f"{origin}/")), now, origin.host) - now
 
     def _give_up(self, host: str, cause: str, now: float) -> None:
         """Drop all that is queued for a host: some now, the rest in its following turns."""
