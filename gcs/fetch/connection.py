@@ -185,7 +185,8 @@ class Connection:
         try:
             await self._send(request)
             if limits.on_sent is not None:
-                limits.on_sent(started)
+                # Not when sending began: whatever held it up must not bring the next one nearer.
+                limits.on_sent(time.time())
             await self._take_in(answer)
         except trio.ClosedResourceError:
             self._cut_short(answer)
