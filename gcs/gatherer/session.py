@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import shlex
 import signal
 import sys
@@ -192,7 +193,9 @@ def read_seeds(path: Path) -> list[str]:
 def _seed(targets: Targets, text: str) -> str:
     """A seed as a URL; http:// may be left out."""
     try:
-        return targets.of(text if "://" in text else f"http://{text}").url
+        # A colon may be that of a port.
+        has_scheme = "://" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])", text)
+        return targets.of(text if has_scheme else f"http://{text}").url
     except Rejected as error:
         raise UsageError(f"{text} cannot be crawled: {error}.") from error
 

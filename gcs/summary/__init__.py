@@ -2,7 +2,7 @@
 
 from gcs.summary.pipeline import Level, read
 from gcs.summary.plugins import Part, Plugins, load
-from gcs.summary.records import Document, Edge, Heading, Link, Summary, digest
+from gcs.summary.records import Document, Edge, Heading, Link, Summary
 
 __all__ = [
     "Document",
@@ -13,7 +13,6 @@ __all__ = [
     "Part",
     "Plugins",
     "Summary",
-    "digest",
     "load",
     "read",
 ]

@@ -11,8 +11,6 @@ so that a record can be written in any of the formats and its size does not depe
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -149,7 +147,7 @@ class Summary:
 
     `fetched_at` is Unix time, kept to the microsecond. `media_type` is what was recognised, not what the
     server said. `parent` is the URL of the page that led here, `via` how: the kind of that link, "redirect",
-    "seed", "sitemap". `digest` is of the payload, as `digest` below makes it.
+    "seed", "sitemap". `digest` is of the payload, as WARC files have it.
     """
 
     url: str
@@ -182,14 +180,6 @@ class Summary:
     nofollow: bool = False
     version: int = VERSION
 
-    @classmethod
-    def of(cls, document: Document, **facts: Any) -> Summary:
-        """The summary of a document with the facts of its fetch; a fact wins over what the document says."""
-        said = {name: getattr(document, name) for name in _SHARED}
-        said["media_type"] = document.format
-        said["links_out"] = len(document.hrefs)
-        return cls(**(said | facts))
-
     @staticmethod
     def row(document: Document, fetched: Fetched) -> tuple[Any, ...]:
         """The values of `to_row` of the summary of a document with the facts of its fetch, in their order.
@@ -218,12 +208,6 @@ class Summary:
         return cls(**known)
 
 
-def digest(payload: bytes) -> str:
-    """The digest of a payload as WARC files have it: `sha1:` and 32 characters of base 32."""
-    sha1 = hashlib.sha1(payload, usedforsecurity=False)
-    return "sha1:" + base64.b32encode(sha1.digest()).decode("ascii")
-
-
 def _seconds(value: float | datetime) -> float:
     return value.timestamp() if isinstance(value, datetime) else value / 1e6
 
@@ -241,7 +225,6 @@ def instant(at_s: float) -> datetime:
 
 
 _NAMES: Final = tuple(each.name for each in fields(Summary))
-_SHARED: Final = tuple(name for name in Document._fields if name in _NAMES)
 _LINKS_OUT: Final = _NAMES.index("links_out")
 _SAID: Final = attrgetter(*_NAMES[len(Fetched._fields) : _LINKS_OUT])
 _ASKED: Final = attrgetter(*_NAMES[_LINKS_OUT + 1 : -1])
