@@ -225,3 +225,12 @@ def test_fitted() -> None:
     assert fitted("  a \n b  ", 10) == "a b"
     assert fitted("a b c", 2) == "a"
     assert fitted(" " * 10_000 + "word", 10) == "word"
+
+
+def test_declared_charset_is_believed_only_when_asked() -> None:
+    body = "<p>Съешь же ещё этих мягких французских булок, да выпей чаю".encode("koi8-r") * 9
+    judged = decode(body, "windows-1251")
+    believed = decode(body, "windows-1251", believed=True)
+    assert (judged.charset.used, judged.charset.detected) == ("koi8-r", "koi8-r")
+    assert (believed.charset.used, believed.charset.detected) == ("windows-1251", "")
+    assert decode(body, believed=True).charset.used == "koi8-r"

@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import cchardet
+import numpy as np
+from numpy.typing import NDArray
 
 from gcs.summary import language
 from gcs.summary.labels import CODECS, UTF_8, WINDOWS_1252, canonical_name
@@ -41,6 +44,7 @@ _META_CHARSET = re.compile(
     rb"charset[\t\n\f\r ]*=[\t\n\f\r ]*[\"']?[\t\n\f\r ]*([^\t\n\f\r \"';/>]+)", re.IGNORECASE
 )
 _XML_ENCODING = re.compile(rb"<\?xml[^>]*?[\t\n\f\r ]encoding[\t\n\f\r ]*=[\t\n\f\r ]*[\"']([^\"']+)[\"']")
+_HIGH = bytes(range(0x80, 0x100))
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _SEVEN_BITS = frozenset({"iso-2022-jp"})
 _MULTIBYTE = frozenset({"gbk", "gb18030", "big5", "euc-jp", "shift_jis", "euc-kr"})
@@ -61,9 +65,6 @@ _BY_ALPHABET = {
     "th": frozenset({"windows-874"}),
     "he": frozenset({"windows-1255", "iso-8859-8", "iso-8859-8-i"}),
 }
-# Letters: a and A ASCII, l and L other Latin, c and C of an alphabet with two cases, o of one without; s a
-# sign, x nothing. Odd are a sign between letters, a capital after a small letter, two alphabets in one word.
-_ODD = re.compile(rb"[aAlLcCo](?=s[aAlLcCo])|[alc](?=[ALC])|[aAlL](?=[cCo])|[cC](?=[aAlLo])|o(?=[aAlLcC])|x")
 _JIS = re.compile(rb"\x1b\$[@B]|\x1b\([JI]")
 
 
@@ -85,10 +86,13 @@ class Decoded(NamedTuple):
     charset: Charset
 
 
-def decode(body: bytes, label: str = "", *, markup: bool = True, domain: str = "") -> Decoded:
+def decode(
+    body: bytes, label: str = "", *, markup: bool = True, domain: str = "", believed: bool = False
+) -> Decoded:
     """A body in UTF-8; never raises: what cannot be read becomes U+FFFD.
 
     `label` is that of the header; `markup` says whether tags may declare it; `domain` hints at the language.
+    What is declared is `believed` without a look by those who want the links and not the text.
     """
     plain_ascii = body.isascii() and b"\0" not in body and b"\x1b" not in body
     if not plain_ascii:
@@ -101,6 +105,8 @@ def decode(body: bytes, label: str = "", *, markup: bool = True, domain: str = "
         return Decoded(body, Charset(declared or UTF_8, declared, ASCII))
     if declared not in _SEVEN_BITS and _is_utf8(body):
         return Decoded(body, Charset(UTF_8, declared, UTF_8))
+    if believed and declared and declared != UTF_8:
+        return _read(body, Charset(declared, declared, ""))
     detected = detect(body, declared=declared, domain=domain)
     return _read(body, Charset(detected or declared or WINDOWS_1252, declared, detected))
 
@@ -191,7 +197,7 @@ def _reads(sample: bytes, name: str) -> bool:
 
 
 def _reads_well(sample: bytes, name: str, domain: str) -> bool:
-    if name not in _MULTIBYTE and _oddities(sample, name) * 20 > _high_bytes(sample):
+    if name not in _MULTIBYTE and _oddities(sample, [name])[0] * 20 > _high_bytes(sample):
         return False
     text = sample.decode(CODECS[name], "replace")
     return language.identify(text, domain=domain, charset=name).confidence > 0.5
@@ -201,7 +207,7 @@ def _best(sample: bytes, guess: str, declared: str, domain: str) -> str:
     """The single-byte character set that reads best; one that was guessed or declared wins a tie."""
     first = guess if guess not in _RARE else ""
     names = list(dict.fromkeys(name for name in (declared, first, *_SINGLE_BYTE) if name in _SINGLE_BYTE))
-    oddities = {name: _oddities(sample, name) for name in names}
+    oddities = dict(zip(names, _oddities(sample, names), strict=True))
     least = min(oddities.values()) + _high_bytes(sample) // 20
     likely = sorted((name for name in names if oddities[name] <= least), key=oddities.__getitem__)
     best, best_score = "", 0.0
@@ -220,19 +226,32 @@ def _best(sample: bytes, guess: str, declared: str, domain: str) -> str:
     return best
 
 
+class _Reading(NamedTuple):
+    """What bytes are in a character set: letters, signs, and which pairs of bytes speak against it."""
+
+    letters: NDArray[np.bool_]
+    signs: NDArray[np.bool_]
+    odd_pairs: NDArray[np.bool_]
+
+
 @lru_cache(maxsize=64)
-def _classes(name: str) -> bytes:
-    """What each byte is in a character set, as one letter; see `_ODD`."""
-    table = bytearray(b"." * 256)
-    for byte in range(256):
-        table[byte] = ord(_class(bytes([byte]).decode(CODECS[name], "replace"), byte))
-    return bytes(table)
+def _reading(name: str) -> _Reading:
+    """Odd are a capital after a small letter, two alphabets in one word, and what is no character at all."""
+    classes = [_class(bytes([byte]).decode(CODECS[name], "replace"), byte) for byte in range(256)]
+    small, capital = (np.array([kind in kinds for kind in classes]) for kinds in ("lc", "LC"))
+    alphabet = np.array(["lco".find(kind.lower()) for kind in classes])
+    letters = alphabet >= 0
+    both = letters[:, None] & letters[None, :]
+    odd = (small[:, None] & capital[None, :]) | (both & (alphabet[:, None] != alphabet[None, :]))
+    odd[np.array([kind == "x" for kind in classes])] = True
+    return _Reading(letters, np.array([kind == "s" for kind in classes]), odd.ravel())
 
 
 def _class(character: str, byte: int) -> str:
+    """Letters: l, L Latin, c, C of an alphabet with two cases, o of one without; s a sign, x nothing."""
     category = unicodedata.category(character)
     if byte < 0x80:
-        return {"Ll": "a", "Lu": "A"}.get(category, ".")
+        return {"Ll": "l", "Lu": "L"}.get(category, ".")
     if character == "\ufffd" or category in {"Cc", "Co"}:
         return "x"
     if category in {"Ll", "Lu"}:
@@ -244,8 +263,18 @@ def _class(character: str, byte: int) -> str:
 
 
 def _high_bytes(sample: bytes) -> int:
-    return len(_NOT_ASCII.findall(sample))
+    return len(sample) - len(sample.translate(None, _HIGH))
 
 
-def _oddities(sample: bytes, name: str) -> int:
-    return len(_ODD.findall(sample.translate(_classes(name))))
+def _oddities(sample: bytes, names: Sequence[str]) -> list[int]:
+    """How often the letters of a sample stand together in an odd way, for each way to read it."""
+    read = np.frombuffer(sample + b"\n", np.uint8)
+    pairs, times = np.unique(read[:-1].astype(np.uint16) * 256 + read[1:], return_counts=True)
+    middles = np.flatnonzero(read[1:-1] >= 0x80) + 1
+    before, middle, after = read[middles - 1], read[middles], read[middles + 1]
+    counts = []
+    for letters, signs, odd_pairs in map(_reading, names):
+        between = np.flatnonzero(signs[middle])
+        enclosed = letters[before[between]] & letters[after[between]]
+        counts.append(int(times[odd_pairs[pairs]].sum()) + int(np.count_nonzero(enclosed)))
+    return counts

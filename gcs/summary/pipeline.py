@@ -80,12 +80,19 @@ def summarise(part: Part) -> Document:
     if not markup and not is_textual(media_type):
         return Document(format=media_type)
     domain = _top_level(part.url)
-    utf8, charset = decode(part.body, part.charset_label, markup=markup or media_type != TEXT, domain=domain)
-    if markup and part.level == "links":
+    only_links = part.level == "links"
+    utf8, charset = decode(
+        part.body,
+        part.charset_label,
+        markup=markup or media_type != TEXT,
+        domain=domain,
+        believed=only_links,
+    )
+    if markup and only_links:
         return read_links(utf8, charset=charset, media_type=media_type)
     if markup:
         return read_full(utf8, charset=charset, media_type=media_type, domain=domain)
-    if part.level == "links":
+    if only_links:
         return Document(
             format=media_type,
             charset=charset.used,
