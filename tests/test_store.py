@@ -416,7 +416,7 @@ def test_reasons_beyond_the_bound_share_a_word() -> None:
 def test_numbers_are_packed(number: int) -> None:
     """Counts and heads of any size come back from a host's row, bands that were not used too."""
     bands = {1: encoding.BandRow(number, 2 * number + 1), 3: encoding.BandRow(0, 1)}
-    row = encoding.HostRow((number, 1, 2 * number), bands)
+    row = encoding.HostRow((3, number, 1, 2 * number), bands)
     assert encoding.unpack_host(encoding.pack_host(*row)) == row
 
 

@@ -2,7 +2,8 @@
 
 Tables: `rows` (key → where the URL stands), `hosts` (host → counts and where its queue begins and ends),
 `queue` (host, band, number → a piece of its queue), `later` (time, key → a retry that waits), `parents`
-(number → key), `journal` (kind, number → rows for Parquet), `meta` (name → value).
+(number → key), `journal` (kind, number → rows for Parquet), `outbox` (receiver, number → what waits for
+it), `meta` (name → value).
 
 RocksDB refuses further writes after one has failed, also when there is room again: then `reopen` reads all
 of it anew, and whether the failed batch is in it is for the caller to find out.
@@ -37,8 +38,9 @@ QUEUE: Final = "queue"
 LATER: Final = "later"
 PARENTS: Final = "parents"
 JOURNAL: Final = "journal"
+OUTBOX: Final = "outbox"
 META: Final = "meta"
-TABLES: Final = (ROWS, HOSTS, QUEUE, LATER, PARENTS, JOURNAL, META)
+TABLES: Final = (ROWS, HOSTS, QUEUE, LATER, PARENTS, JOURNAL, OUTBOX, META)
 
 _CACHE_BYTES = 16 << 20
 _BLOOM_BITS = 10
@@ -50,6 +52,8 @@ _BLOCK_BYTES: Final = {ROWS: 3 << 10, QUEUE: 32 << 10}
 """Rows are asked for one by one, and each time a block has to be decompressed: with 16 KB that took three
 times as long, for a tenth less on disk. A dictionary saved a tenth too, and cost half of the speed."""
 _SMALL_BLOCK_BYTES = 8 << 10
+_COMPRESSION: Final = {JOURNAL: DBCompressionType.lz4, OUTBOX: DBCompressionType.none}
+"""What is in the outbox is compressed already."""
 _LEVEL_BASE_BYTES = 256 << 20
 _FILE_BYTES = 32 << 20
 _FIRST_SCANNED = 64
@@ -100,9 +104,7 @@ class Database:
         options.set_level_compaction_dynamic_level_bytes(True)
         options.set_max_bytes_for_level_base(_LEVEL_BASE_BYTES)
         options.set_target_file_size_base(_FILE_BYTES)
-        options.set_compression_type(
-            DBCompressionType.lz4() if table == JOURNAL else DBCompressionType.zstd()
-        )
+        options.set_compression_type(_COMPRESSION.get(table, DBCompressionType.zstd)())
         return options
 
     def _table(self, table: str) -> Rdict:

@@ -17,7 +17,7 @@ from typing import Final
 
 from gcs.store.errors import StoreError, no_room, translated
 
-VERSION: Final = 1
+VERSION: Final = 2
 _FORMAT_FILE = "format"
 _LOCK_FILE = "lock"
 _FORMAT = re.compile(r"gcs store (\d+)\n")
@@ -115,6 +115,11 @@ def check_version(directory: Path, said: str) -> None:
     if int(found[1]) > VERSION:
         raise StoreError(
             f"{directory}: written by a newer GCS (format {found[1]}, this one knows {VERSION}); update GCS."
+        )
+    if int(found[1]) < VERSION:
+        raise StoreError(
+            f"{directory}: written by an older GCS (format {found[1]}, this one knows {VERSION}); choose "
+            "another directory."
         )
 
 

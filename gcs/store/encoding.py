@@ -5,8 +5,9 @@ hand: a byte of flags, then numbers of variable length, seven bits to a byte, th
 
     row     flags (state 2 bits, via 3, band 2, tried 1) · depth · parent's number
             and, if it was tried: status (zigzag) · attempts · reason's number · seconds since the store's
-            birth · the first bytes of the digest or, if it is queued again, the key of its retry's time
-    host    queued · dropped · done · for each band that was used: its number · head · tail - head
+            birth (zigzag: a row from another gatherer may be older) · the first bytes of the digest or, if it
+            is queued again, the key of its retry's time
+    host    passed · queued · dropped · done · for each band that was used: its number · head · tail - head
     later   flags as above · depth · parent's number · attempts
     piece   what keys have beyond their host's name, joined by zero bytes; the rest is in the rows
 
@@ -22,6 +23,7 @@ DIGEST_BYTES: Final = 8
 """What a row keeps of a digest: enough to see that one page did not change."""
 
 TRIED: Final = 0x80
+STATE: Final = 0x03
 VIA_NUMBER: Final = {via: number for number, via in enumerate(VIAS)}
 _BYTE: Final = tuple(bytes((n,)) for n in range(256))
 _BETWEEN_PATHS: Final = "\0"
@@ -57,7 +59,7 @@ class BandRow(NamedTuple):
 class HostRow(NamedTuple):
     """What is on disk about a host."""
 
-    counts: tuple[int, int, int]
+    counts: tuple[int, int, int, int]
     """URLs by state."""
     bands: dict[int, BandRow]
     """Those that were ever used."""
@@ -77,7 +79,17 @@ def varint(number: int) -> bytes:
     return bytes(packed)
 
 
-def _varints(packed: bytes, at: int, count: int) -> tuple[list[int], int]:
+def zigzag(number: int) -> int:
+    """A number that may be negative, as one that is not."""
+    return number << 1 if number >= 0 else (-number << 1) - 1
+
+
+def unzigzag(number: int) -> int:
+    """The inverse of `zigzag`."""
+    return number >> 1 if not number & 1 else -(number + 1 >> 1)
+
+
+def varints(packed: bytes, at: int, count: int) -> tuple[list[int], int]:
     """Some numbers from a position on, and the position after them."""
     numbers = []
     for _ in range(count):
@@ -95,42 +107,53 @@ def _pack(numbers: Iterable[int]) -> bytes:
     return b"".join([_BYTE[each] if each < 0x80 else varint(each) for each in numbers])
 
 
-def pack_queued(origin: Origin) -> bytes:
-    """The row of a URL that was never tried."""
+def pack_untried(state: State, origin: Origin) -> bytes:
+    """The row of a URL that was never tried here: queued, or passed on."""
     via, band, depth, parent = origin
-    return _BYTE[via << 2 | band << 5] + _pack((depth, parent))
+    return _BYTE[state | via << 2 | band << 5] + _pack((depth, parent))
+
+
+def untried(state: State, row: bytes) -> bytes:
+    """A packed row without what is known about tries, in another state."""
+    end = varints(row, 1, 2)[1] if row[0] & TRIED else len(row)
+    return _BYTE[row[0] & ~(TRIED | STATE) | state] + row[1:end]
 
 
 def pack_tried(state: State, origin: Origin, outcome: Outcome) -> bytes:
     """The row of a URL that was tried."""
-    via, band, depth, parent = origin
     status, attempts, reason, at, digest = outcome
-    signed = status << 1 if status >= 0 else (-status << 1) - 1
-    numbers = _pack((depth, parent, signed, attempts, reason, at))
-    return _BYTE[state | via << 2 | band << 5 | TRIED] + numbers + digest[:DIGEST_BYTES]
+    kind = pack_kind(state, origin, zigzag(status), attempts, reason)
+    return kind + varint(zigzag(at)) + digest[:DIGEST_BYTES]
+
+
+def pack_kind(state: State, origin: Origin, status: int, attempts: int, reason: int) -> bytes:
+    """The row of a URL that was tried, up to the time; the status is given as a row has it."""
+    via, band, depth, parent = origin
+    numbers = _pack((depth, parent, status, attempts, reason))
+    return _BYTE[state | via << 2 | band << 5 | TRIED] + numbers
 
 
 def state_of(row: bytes) -> State:
     """The state that a packed row says."""
-    return _STATES[row[0] & 3]
+    return _STATES[row[0] & STATE]
 
 
 def retry_of(row: bytes) -> bytes:
     """Of a packed row in state QUEUED: when it is tried again, as in the table of retries; empty if new."""
     if not row[0] & TRIED:
         return b""
-    return row[_varints(row, 1, 6)[1] :]
+    return row[varints(row, 1, 6)[1] :]
 
 
 def is_untried(row: bytes | None) -> TypeGuard[bytes]:
     """Whether a packed row is of a URL that waits for its first try."""
-    return row is not None and not row[0] & (TRIED | 3)
+    return row is not None and row[0] & (TRIED | STATE) == State.QUEUED
 
 
 def unpack_origin(row: bytes) -> Origin:
     """Where the URL of a packed row comes from."""
     flags = row[0]
-    (depth, parent), _ = _varints(row, 1, 2)
+    (depth, parent), _ = varints(row, 1, 2)
     return Origin(flags >> 2 & 7, flags >> 5 & 3, depth, parent)
 
 
@@ -138,19 +161,19 @@ def unpack_outcome(row: bytes) -> Outcome | None:
     """How the last try went, if there was one."""
     if not row[0] & TRIED:
         return None
-    (_, _, status, attempts, reason, at), end = _varints(row, 1, 6)
+    (_, _, status, attempts, reason, at), end = varints(row, 1, 6)
     digest = b"" if state_of(row) is State.QUEUED else row[end:]
-    return Outcome(status >> 1 if not status & 1 else -(status + 1 >> 1), attempts, reason, at, digest)
+    return Outcome(unzigzag(status), attempts, reason, unzigzag(at), digest)
 
 
 def pack_later(origin: Origin, attempts: int) -> bytes:
     """What the table of waiting retries says about a URL."""
-    return pack_queued(origin) + varint(attempts)
+    return pack_untried(State.QUEUED, origin) + varint(attempts)
 
 
 def unpack_later(packed: bytes) -> tuple[Origin, int]:
     """The inverse of `pack_later`."""
-    (_, _, attempts), _ = _varints(packed, 1, 3)
+    (_, _, attempts), _ = varints(packed, 1, 3)
     return unpack_origin(packed), attempts
 
 
@@ -164,12 +187,12 @@ def pack_host(counts: Sequence[int], bands: Mapping[int, BandRow]) -> bytes:
 
 def unpack_host(packed: bytes) -> HostRow:
     """The inverse of `pack_host`."""
-    (queued, dropped, done), at = _varints(packed, 0, 3)
+    (passed, queued, dropped, done), at = varints(packed, 0, 4)
     bands = {}
     while at < len(packed):
-        (number, head, length), at = _varints(packed, at, 3)
+        (number, head, length), at = varints(packed, at, 3)
         bands[number] = BandRow(head, head + length)
-    return HostRow((queued, dropped, done), bands)
+    return HostRow((passed, queued, dropped, done), bands)
 
 
 def pack_piece(paths: Iterable[str]) -> bytes:

@@ -4,20 +4,22 @@ A host's queue has bands, and a band is a row of numbered *pieces*, each with th
 Pieces are read by number, never by scanning, so it does not matter how many were deleted before. A piece is
 deleted by the commit that finishes the last of its URLs, so it may be used up in part when the process dies,
 or its host leaves memory. Therefore a piece only names its URLs and the rows say the rest: of a piece that
-is read, only those come back that were never tried.
+is read, only those come back that were never tried. A URL that left the queue and came back to it is in more
+than one piece: it comes from the first that is read while it is queued.
 
 URLs that are to be tried again are in a table by time. They come back to the front of their host's window
 when they are due, and stay in the table until they are finished.
 
 Invariant: a queued URL is in exactly one of these: a piece that is not loaded, the window, in flight, the
-table of retries from its cursor on. What is in flight was handed out once, and only by this process.
+table of retries from its cursor on. What is in flight was handed out once, and only by this process. What a
+commit under way puts into the queue is not read before the commit is entered here, see `expect`.
 (Decisions are made here; what is written is for `gcs.store.planning`.)
 """
 
 import math
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gcs.store.database import HOSTS, LATER, QUEUE, ROWS, Database
@@ -38,7 +40,7 @@ from gcs.store.view import parents_of
 RETRY: Final = -1
 """Stands for the number of a piece: the URL comes from the table of retries."""
 
-_NEW_HOST: Final = HostRow((0, 0, 0), {})
+_NEW_HOST: Final = HostRow((0, 0, 0, 0), {})
 _NUMBER = struct.Struct(">I")
 _TIME = struct.Struct(">Q")
 
@@ -120,6 +122,12 @@ def pack_time(at: float) -> bytes:
     return _TIME.pack(round(at * 1000))
 
 
+def unpack_time(packed: bytes) -> float:
+    """The time that a packed one, or a key of the table of retries, begins with."""
+    at: int = _TIME.unpack_from(packed)[0]
+    return at / 1000
+
+
 def later_key(at: float, key: str) -> bytes:
     """Where a retry is on disk."""
     return pack_time(at) + key.encode()
@@ -140,6 +148,8 @@ class Queue:
         self._next_at = 0.0
         """No retry from the cursor on is due before."""
         self._woken: dict[str, None] = {}
+        self._arriving: frozenset[str] = frozenset()
+        self._returning: frozenset[bytes] = frozenset()
         self._hosts_bound = bounds.hosts
         self._window_bound = bounds.window
 
@@ -186,32 +196,47 @@ class Queue:
             host.busy -= waiting.piece != RETRY
             self.window += 1
 
-    def take_out(self, host: Host, number: int, key: str) -> Waiting | None:
-        """Hand out one URL if it is in the window; for what is finished without having been asked for."""
-        band = host.bands.get(number)
-        for waiting in band.window if band else ():
-            if waiting.queued.key == key:
-                assert band is not None
-                band.window.remove(waiting)
-                self.window -= 1
-                self.in_flight[key] = waiting
-                host.busy += waiting.piece != RETRY
-                return waiting
-        return None
+    def take_out(self, host: Host, keys: Collection[str]) -> list[str]:
+        """Hand out those of some URLs that are in the window, because they leave the queue unasked."""
+        taken = []
+        for band in host.bands.values():
+            if not any(waiting.queued.key in keys for waiting in band.window):
+                continue
+            window, band.window = band.window, deque()
+            for waiting in window:
+                key = waiting.queued.key
+                if key in keys:
+                    taken.append(key)
+                    self.in_flight[key] = waiting
+                    host.busy += waiting.piece != RETRY
+                else:
+                    band.window.append(waiting)
+        self.window -= len(taken)
+        return taken
 
-    def discard(self, host: Host, number: int, key: str) -> None:
-        """Forget a URL that was read from disk while a commit finished it there."""
-        waiting = self.take_out(host, number, key) or self.in_flight.get(key)
-        if waiting is None:
-            return
-        del self.in_flight[key]
-        host.busy -= 1
-        if waiting.piece != RETRY:
-            band = host.band(number)
-            band.open[waiting.piece] -= 1
-            if not band.open[waiting.piece]:
-                del band.open[waiting.piece]
-                band.dead.append(waiting.piece)
+    def discard(self, host: Host, keys: Collection[str]) -> None:
+        """Forget URLs that were read from disk while a commit took them out of the queue there."""
+        self.take_out(host, keys)
+        for key in keys:
+            waiting = self.in_flight.pop(key, None)
+            if waiting is None:
+                continue
+            host.busy -= 1
+            if waiting.piece != RETRY:
+                band = host.band(waiting.queued.band)
+                band.open[waiting.piece] -= 1
+                if not band.open[waiting.piece]:
+                    del band.open[waiting.piece]
+                    band.dead.append(waiting.piece)
+
+    def expect(self, arriving: Iterable[str], returning: Iterable[bytes]) -> None:
+        """Leave alone, until the next call, what a commit under way puts into pieces and among retries."""
+        self._arriving = frozenset(arriving)
+        self._returning = frozenset(returning)
+
+    def is_in_flight(self, start: str, end: str | None) -> bool:
+        """Whether a URL of a range of keys is in flight."""
+        return any(start <= key and (end is None or key < end) for key in self.in_flight)
 
     def _load(self, host: Host, number: int, band: Band) -> bool:
         """Read pieces until one has something; whether one had."""
@@ -228,7 +253,13 @@ class Queue:
         band = host.band(number)
         keys = [host.name + path for path in paths]
         rows = self._database.get_many(ROWS, [key.encode() for key in keys])
-        left = [(key, unpack_origin(row)) for key, row in zip(keys, rows, strict=True) if is_untried(row)]
+        known = {waiting.queued.key for waiting in band.window} | self._arriving
+        left = [
+            (key, origin)
+            for key, row in zip(keys, rows, strict=True)
+            if is_untried(row) and key not in known and key not in self.in_flight
+            if (origin := unpack_origin(row)).band == number
+        ]
         parents = parents_of(self._database, (origin.parent for _, origin in left))
         for key, origin in left:
             queued = Queued(key, origin.depth, VIAS[origin.via], 0, 0.0, parents[origin.parent], number)
@@ -244,8 +275,8 @@ class Queue:
         if now < self._next_at or self.window > 2 * self._bounds.window:
             return
         for woken, (packed_key, packed) in enumerate(self._database.scan(LATER, self._cursor)):
-            at = _TIME.unpack_from(packed_key)[0] / 1000
-            if at > now or woken == self._bounds.retries_at_once:
+            at = unpack_time(packed_key)
+            if at > now or woken == self._bounds.retries_at_once or packed_key in self._returning:
                 self._next_at = at
                 break
             self._cursor = packed_key + b"\0"
@@ -257,7 +288,7 @@ class Queue:
         origin, attempts = unpack_later(packed)
         key = packed_key[_TIME.size :].decode()
         parent = parents_of(self._database, (origin.parent,))[origin.parent]
-        at = _TIME.unpack_from(packed_key)[0] / 1000
+        at = unpack_time(packed_key)
         queued = Queued(key, origin.depth, VIAS[origin.via], attempts, at, parent, origin.band)
         self.push_retry(Waiting(queued, RETRY, origin.parent))
 

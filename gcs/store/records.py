@@ -1,14 +1,16 @@
 """The values that cross between the store and those who use it.
 
-A URL is always its key (`gcs.core.urls.key`). Every key that was ever accepted has exactly one row, in one
-state, and the states are ordered: whatever happens, a row only moves to a larger state, so that two rows of
-one key, from two disks or from a repeated batch, merge to the larger and order does not matter. *In flight*
-is not a state: it exists in memory only, and what was in flight when a process died is queued.
+A URL is always its key (`gcs.core.urls.key`). Every key that is known has exactly one row, in one state,
+and the states are ordered: whatever is found, finished or handed over, a row only moves to a larger state, so
+that two rows of one key, from two disks or from a repeated batch, merge to the larger and order does not
+matter. Only who asks for it by name moves a row back: `Batch.released`, `erased` and `again`. *In flight* is
+not a state: it exists in memory only, and what was in flight when a process died is queued.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from gcs.core.urls import PATH
@@ -23,9 +25,11 @@ VIAS: Final = ("link", "redirect", "seed", "sitemap", "canonical", "sitemap-file
 class State(IntEnum):
     """Where a URL stands; two rows of one key merge to the larger."""
 
-    QUEUED = 0
-    DROPPED = 1
-    DONE = 2
+    PASSED = 0
+    """It belongs to another gatherer, to which it was passed on; it is not accepted here."""
+    QUEUED = 1
+    DROPPED = 2
+    DONE = 3
 
 
 class Found(NamedTuple):
@@ -37,6 +41,16 @@ class Found(NamedTuple):
     """The key of the page that named it; empty for a seed."""
     via: str = "link"
     band: int = 1
+
+
+class Passed(NamedTuple):
+    """A URL that was named somewhere and belongs to another gatherer."""
+
+    to: str
+    """The identity of that gatherer's store."""
+    found: Found
+    always: bool = False
+    """Send it also if it was passed on before."""
 
 
 class Packed(NamedTuple):
@@ -76,7 +90,12 @@ class Finished:
 
 @dataclass(slots=True)
 class Batch:
-    """What is written as one: all of it, or nothing."""
+    """What is written as one: all of it, or nothing.
+
+    Of a key that is in several of its fields: erased counts before released, that before all others; of
+    finished and moved the larger state counts; then again, then found; passed comes last, and sees what the
+    others left.
+    """
 
     finished: list[Finished] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
@@ -84,6 +103,28 @@ class Batch:
     """Added to the counters that the store keeps."""
     meta: dict[str, bytes] = field(default_factory=dict)
     """Small named values, which replace what had that name; an empty one removes it."""
+    passed: list[Passed] = field(default_factory=list)
+    """URLs that belong to others: those that are not known go to the outbox, and are known from then on."""
+    moved: list[bytes] = field(default_factory=list)
+    """Rows that others handed over, as `Store.chunk` packs them; they merge with those that are here."""
+    released: list[str] = field(default_factory=list)
+    """Keys of rows that another gatherer has now; here they are passed, whatever they were."""
+    erased: list[str] = field(default_factory=list)
+    """Keys of rows that are deleted, as if they had never been known."""
+    again: list[str] = field(default_factory=list)
+    """Keys of rows that are done or dropped and are queued once more, as if they had never been tried."""
+    rows: list[tuple[str, bytes]] = field(default_factory=list)
+    """For the outbox of a receiver: rows that are handed over to it, as `Store.chunk` packs them."""
+    mail: list[tuple[str, bytes]] = field(default_factory=list)
+    """For the outbox of a receiver, after all else: what means nothing to the store."""
+    applied: dict[str, int] = field(default_factory=dict)
+    """By sender: the number of its last piece that this batch takes in. It never goes down."""
+    received: dict[str, int] = field(default_factory=dict)
+    """By sender: how many URLs this batch has from it, for the ledger."""
+    acked: dict[str, int] = field(default_factory=dict)
+    """By receiver: the number up to which it has the pieces of its outbox on disk."""
+    closed: list[str] = field(default_factory=list)
+    """Receivers whose outbox is dropped; what this batch has for them goes to a new one."""
 
 
 class Queued(NamedTuple):
@@ -124,19 +165,22 @@ class Committed:
     """Those found that were not known before, in order."""
     number: int
     """The number of this commit; they are numbered from 1."""
+    hosts: list[str] = field(default_factory=list)
+    """Hosts that have more to fetch now because rows were moved here, or are queued again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many URLs are in which state; their sum is what was ever accepted."""
+    """How many URLs are in which state."""
 
     queued: int = 0
     done: int = 0
     dropped: int = 0
+    passed: int = 0
 
     @property
     def accepted(self) -> int:
-        """Every URL that was ever accepted is in one of the states."""
+        """Every URL that was accepted here, and is still here, is in one of these states."""
         return self.queued + self.done + self.dropped
 
 
@@ -148,6 +192,38 @@ class HostCounts:
     queued: int
     done: int
     dropped: int
+    passed: int = 0
+
+
+class Outbox(NamedTuple):
+    """What waits for one receiver: pieces [first, next), numbered from 1."""
+
+    first: int
+    """The first that was not acknowledged."""
+    next: int
+    """The number that the next piece gets."""
+    bytes: int
+    entries: int
+    """URLs, those of rows that are handed over included."""
+
+
+class Ledger(NamedTuple):
+    """Where URLs came from and went to, from the beginning on.
+
+    Invariant: accepted + moved_in - moved_out - erased is what is queued, dropped and done.
+    """
+
+    accepted: int = 0
+    """URLs that became known here, or became ours after they had been passed on."""
+    moved_in: int = 0
+    """Rows that came by hand-over, and were not here before."""
+    moved_out: int = 0
+    """Rows that were released."""
+    erased: int = 0
+    sent: Mapping[str, int] = MappingProxyType({})
+    """By receiver: URLs that were put into its outbox."""
+    received: Mapping[str, int] = MappingProxyType({})
+    """By sender: URLs that came from it."""
 
 
 @dataclass(frozen=True, slots=True)

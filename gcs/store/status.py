@@ -10,7 +10,8 @@ from typing import Final
 import msgpack
 
 from gcs.store.appending import Position
-from gcs.store.records import Counts
+from gcs.store.outbox import Numbers
+from gcs.store.records import Counts, Ledger
 
 _MAX_REASONS: Final = 1_000
 ANY_OTHER: Final = "other"
@@ -32,6 +33,8 @@ class Status:
     format: str
     birth: int
     """The second at which the store was made; rows count from it."""
+    identity: str = ""
+    """Says which store this is, for ever."""
     commit: int = 0
     counts: Counts = field(default_factory=Counts)
     parents: int = 0
@@ -42,22 +45,31 @@ class Status:
     journal: Mapping[str, Range] = field(default_factory=dict)
     reasons: tuple[str, ...] = ("",)
     counters: Mapping[str, int] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    outboxes: Mapping[str, Numbers] = field(default_factory=dict)
+    """By receiver."""
+    applied: Mapping[str, int] = field(default_factory=dict)
+    """By sender: the number of its last piece that was taken in."""
 
     def pack(self) -> bytes:
         """As it is on disk."""
-        counts, archive = self.counts, self.archive
+        counts, archive, ledger = self.counts, self.archive, self.ledger
         packed: bytes = msgpack.packb(
             {
                 "format": self.format,
                 "birth": self.birth,
+                "identity": self.identity,
                 "commit": self.commit,
-                "counts": (counts.queued, counts.done, counts.dropped),
+                "counts": (counts.queued, counts.done, counts.dropped, counts.passed),
                 "parents": self.parents,
                 "archive": (archive.serial, archive.name, archive.length),
                 "log": self.log,
                 "journal": {kind: (each.head, each.tail) for kind, each in self.journal.items()},
                 "reasons": self.reasons,
                 "counters": self.counters,
+                "ledger": (*ledger[:4], dict(ledger.sent), dict(ledger.received)),
+                "outboxes": self.outboxes,
+                "applied": self.applied,
             }
         )
         return packed
@@ -75,6 +87,8 @@ class Status:
         said["archive"] = Position(*said["archive"])
         said["journal"] = {kind: Range(*each) for kind, each in said["journal"].items()}
         said["reasons"] = tuple(said["reasons"])
+        said["ledger"] = Ledger(*said["ledger"])
+        said["outboxes"] = {to: Numbers(*each) for to, each in said["outboxes"].items()}
         return cls(**said)
 
     def with_reasons(self, words: set[str]) -> "Status":

@@ -11,11 +11,13 @@ queue in memory is locked while a batch is decided about and while its effects a
 written.
 """
 
+import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final, Self
@@ -23,17 +25,31 @@ from typing import Final, Self
 import pyarrow as pa
 
 from gcs import config
+from gcs.core.urls import AFTER, PATH
 from gcs.store import directory as directories
-from gcs.store import warc
+from gcs.store import moving, ranges, warc
 from gcs.store.appending import AppendOnly, Archive
 from gcs.store.database import HOSTS, META, ROWS, Database
+from gcs.store.encoding import unpack_origin
 from gcs.store.errors import StoreError, translated
+from gcs.store.outbox import Numbers, outgoing
 from gcs.store.planning import Plan, Planner
 from gcs.store.queue import Bounds, Queue
-from gcs.store.records import Batch, Committed, Counts, HostCounts, Queued, Row, StoreStatistics
+from gcs.store.records import (
+    Batch,
+    Committed,
+    Counts,
+    Found,
+    HostCounts,
+    Ledger,
+    Outbox,
+    Queued,
+    Row,
+    StoreStatistics,
+)
 from gcs.store.segments import Segments, forget
 from gcs.store.status import Range, Status
-from gcs.store.view import STATUS_KEY, host_counts, row_of, rows_of
+from gcs.store.view import STATUS_KEY, found_of, host_counts, parents_of, row_of, rows_of
 from gcs.summary.records import SCHEMA
 
 _LOG_FILE: Final = "crawl.log"
@@ -117,7 +133,7 @@ class Store:
     def _read_status(self) -> Status:
         packed = self._database.get(META, STATUS_KEY)
         if packed is None:
-            return Status(directories.format_line(), int(time.time()))
+            return Status(directories.format_line(), int(time.time()), secrets.token_hex(6))
         directories.check_version(self._directory, Status.format_of(packed))
         return Status.unpack(packed)
 
@@ -231,12 +247,12 @@ class Store:
         self._status = status
 
     def seen(self, keys: Sequence[str]) -> list[bool]:
-        """Whether each of some keys was ever accepted."""
+        """Whether each of some keys is known: it was accepted, or passed on."""
         rows = self._database.get_many(ROWS, [key.encode() for key in keys])
         return [row is not None for row in rows]
 
     def get(self, key: str) -> Row | None:
-        """Where a URL stands; None if it was never accepted."""
+        """Where a URL stands; None if it is not known."""
         return row_of(self._database, self._status, key)
 
     def scan(self, start: str, end: str | None = None) -> Iterator[tuple[str, Row]]:
@@ -244,6 +260,63 @@ class Store:
         entries = self._database.scan(ROWS, start.encode(), None if end is None else end.encode())
         while some := list(islice(entries, _ROWS_AT_ONCE)):
             yield from rows_of(self._database, self._status, some)
+
+    def chunk(self, start: str, end: str | None, limit: int = 2_000) -> tuple[bytes, int, str | None]:
+        """Rows of a range [start, end) for a hand-over: packed, how many, and the key from which to go on.
+
+        Those that were passed on are left out. There may be none though there is more to come; only when the
+        key is None the range is at its end.
+        """
+        entries, following = ranges.read(self._database, start, end, limit, passed=False)
+        # What is on disk now knows the reasons of all rows that were read.
+        status = self._read_status()
+        packed = moving.pack(
+            entries,
+            reasons=status.reasons,
+            birth=status.birth,
+            parents_of=partial(parents_of, self._database),
+        )
+        return packed, len(entries), following
+
+    def keys(self, start: str, end: str | None, limit: int, *, passed: bool) -> tuple[list[str], str | None]:
+        """Keys of a range that were passed on, or all the others, and the key from which to go on."""
+        entries, following = ranges.read(self._database, start, end, limit, passed=passed)
+        return [key.decode() for key, _ in entries], following
+
+    def founds(self, keys: Sequence[str]) -> list[Found]:
+        """How URLs became known, in the order of the keys; those that are not known are left out."""
+        values = self._database.get_many(ROWS, [key.encode() for key in keys])
+        rows = [(key, row) for key, row in zip(keys, values, strict=True) if row is not None]
+        parents = parents_of(self._database, (unpack_origin(row).parent for _, row in rows))
+        return [found_of(key, row, parents) for key, row in rows]
+
+    def is_in_flight(self, start: str, end: str | None) -> bool:
+        """Whether a URL of a range [start, end) was handed out and is not finished."""
+        with self._memory:
+            return self._queue.is_in_flight(start, end)
+
+    def outboxes(self) -> dict[str, Outbox]:
+        """What waits for others, by receiver; one from which all has gone is there too."""
+        return {to: numbers.waiting for to, numbers in self._status.outboxes.items()}
+
+    def outgoing(self, to: str, after: int, max_bytes: int) -> list[tuple[int, bytes]]:
+        """The pieces for a receiver beyond a number, in order, at least one if there is any."""
+        numbers = self._status.outboxes.get(to, Numbers())
+        return outgoing(to, after, max_bytes, numbers, self._database)
+
+    def applied(self) -> dict[str, int]:
+        """By sender: the number of its last piece that was taken in."""
+        return dict(self._status.applied)
+
+    def ledger(self) -> Ledger:
+        """Where URLs came from and went to."""
+        ledger = self._status.ledger
+        return ledger._replace(sent=dict(ledger.sent), received=dict(ledger.received))
+
+    @property
+    def identity(self) -> str:
+        """Says which store this is: 12 hexadecimal digits, for as long as there is the store."""
+        return self._status.identity
 
     def next_of(self, host: str, count: int, *, now: float) -> list[Queued]:
         """Hand out the next queued URLs of a host, by band and then first come first served.
@@ -272,10 +345,15 @@ class Store:
         """The counts of one host, as of the last commit."""
         return host_counts(host, self._database.get(HOSTS, host.encode()))
 
-    def hosts(self) -> Iterator[HostCounts]:
-        """Every host with its counts, in the order of keys, each as it is when it is read."""
-        for name, packed in self._database.scan(HOSTS, b""):
-            yield host_counts(name.decode(), packed)
+    def hosts(self, start: str = "", end: str | None = None) -> Iterator[HostCounts]:
+        """The hosts whose keys lie in a range, with their counts, in order, each as it is when it is read."""
+        first, _, path = start.partition(PATH)
+        for packed_name, packed in self._database.scan(
+            HOSTS, (first if path else start).encode(), None if end is None else end.encode()
+        ):
+            name = packed_name.decode()
+            if name + AFTER > start and (end is None or name + PATH < end):
+                yield host_counts(name, packed)
 
     def counts(self) -> Counts:
         """How many URLs are in which state."""

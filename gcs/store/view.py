@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -10,7 +10,7 @@ from gcs.store import directory as directories
 from gcs.store.database import HOSTS, META, PARENTS, ROWS, Database
 from gcs.store.encoding import state_of, unpack_host, unpack_origin, unpack_outcome
 from gcs.store.errors import StoreError
-from gcs.store.records import VIAS, Counts, HostCounts, Row
+from gcs.store.records import VIAS, Counts, Found, HostCounts, Row
 from gcs.store.status import Status
 
 STATUS_KEY: Final = b"\0status"
@@ -30,7 +30,7 @@ class View:
         self._status = Status.unpack(packed)
 
     def get(self, key: str) -> Row | None:
-        """Where a URL stands; None if it was never accepted."""
+        """Where a URL stands; None if it is not known."""
         return row_of(self._database, self._status, key)
 
     def host(self, host: str) -> HostCounts:
@@ -84,6 +84,12 @@ def rows_of(
         )
 
 
+def found_of(key: str, packed: bytes, parents: Mapping[int, str]) -> Found:
+    """How the URL of a row became known."""
+    via, band, depth, parent = unpack_origin(packed)
+    return Found(key, depth, parents[parent], VIAS[via], band)
+
+
 def parents_of(database: Database, numbers: Iterable[int]) -> dict[int, str]:
     """The keys of some parents by number; 0 stands for none."""
     wanted = {number for number in numbers if number}
@@ -99,5 +105,5 @@ def parent_key(number: int) -> bytes:
 
 def host_counts(host: str, packed: bytes | None) -> HostCounts:
     """The counts of a host, from its row if it has one."""
-    queued, dropped, done = unpack_host(packed).counts if packed is not None else (0, 0, 0)
-    return HostCounts(host, queued, done, dropped)
+    passed, queued, dropped, done = unpack_host(packed).counts if packed is not None else (0, 0, 0, 0)
+    return HostCounts(host, queued, done, dropped, passed)

@@ -1,0 +1,217 @@
+"""What batches do to rows beyond finding and finishing them: they are moved here from another gatherer,
+released to one, erased, queued again, or passed on.
+"""
+
+from collections.abc import Container, Sequence
+from typing import NamedTuple
+
+from gcs.core.urls import PATH
+from gcs.store import moving
+from gcs.store.database import ROWS
+from gcs.store.drafting import Change, Draft
+from gcs.store.encoding import (
+    STATE,
+    TRIED,
+    VIA_NUMBER,
+    Origin,
+    pack_kind,
+    pack_untried,
+    state_of,
+    unpack_origin,
+    untried,
+    varint,
+    zigzag,
+)
+from gcs.store.queue import unpack_time
+from gcs.store.records import VIAS, Batch, Finished, Found, Passed, Queued, State
+from gcs.store.view import found_of, parents_of
+
+_STATES = tuple(State)
+
+
+class Kind(NamedTuple):
+    """What rows of one kind become here."""
+
+    state: State
+    is_tried: bool
+    origin: Origin
+    parent: str
+    attempts: int
+    row: bytes
+    """All of it, or up to the time of the last try."""
+
+
+def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
+    """Enter what a batch moves, releases, erases and queues again; the keys for which that is all.
+
+    What was finished, and does not count, is removed from `ended`. Raises ValueError for a damaged chunk.
+    """
+    moved = _arrivals(batch.moved, draft)
+    asked = list(dict.fromkeys([*batch.erased, *batch.released, *moved, *batch.again]))
+    values = draft.database.get_many(ROWS, [key.encode() for key in asked])
+    rows = {key: row for key, row in zip(asked, values, strict=True) if row is not None}
+    erased = {key: row for key in batch.erased if (row := rows.get(key))}
+    released = {key: row for key in batch.released if (row := rows.get(key)) and key not in erased}
+    for key in (*erased, *released):
+        ended.pop(key, None)
+        moved.pop(key, None)
+    for key in ended.keys() & moved.keys():
+        del (ended if moved[key][0].state > ended[key].state else moved)[key]
+    settled = erased.keys() | released.keys() | moved.keys()
+    again = {
+        key: row
+        for key in batch.again
+        if (row := rows.get(key)) and state_of(row) > State.QUEUED
+        if key not in settled and key not in ended
+    }
+    draft.touch([key[: key.find(PATH)] for key in (*settled, *again)])
+    draft.take_out(erased)
+    draft.take_out(released)
+    draft.take_out(
+        {key: row for key in moved if (row := rows.get(key)) and moved[key][0].state > state_of(row)}
+    )
+    _erase(erased, draft)
+    _release(released, draft)
+    _merge(moved, rows, draft)
+    _queue_again(again, draft)
+    return settled
+
+
+def _arrivals(chunks: Sequence[bytes], draft: Draft) -> dict[str, tuple[Kind, int, bytes]]:
+    """By key: the kind, the time and the rest of each row; of several rows of one key the largest."""
+    unpacked = [moving.unpack(chunk) for chunk in chunks]
+    draft.number_reasons({word for chunk in unpacked for word in chunk.reasons})
+    arrivals: dict[str, tuple[Kind, int, bytes]] = {}
+    for chunk in unpacked:
+        kinds = [_kind(each, chunk, draft) for each in chunk.kinds]
+        for key, (place, at, tail) in zip(chunk.keys, chunk.rows, strict=True):
+            kind = kinds[place]
+            known = arrivals.get(key)
+            if known is None or known[0].state < kind.state:
+                arrivals[key] = kind, at, tail
+    return arrivals
+
+
+def _kind(kind: moving.Kind, chunk: moving.Chunk, draft: Draft) -> Kind:
+    flags = kind.flags
+    parent = chunk.parents[kind.parent]
+    origin = Origin(flags >> 2 & 7, flags >> 5 & 3, kind.depth, draft.parent(parent))
+    state, is_tried = _STATES[flags & STATE], bool(flags & TRIED)
+    row = pack_untried(state, origin)
+    if is_tried:
+        reason = draft.reason(chunk.reasons[kind.reason])
+        row = pack_kind(state, origin, kind.status, kind.attempts, reason)
+    return Kind(state, is_tried, origin, parent, kind.attempts, row)
+
+
+def _erase(erased: dict[str, bytes], draft: Draft) -> None:
+    accepted = 0
+    for key, row in erased.items():
+        before = state_of(row)
+        _remove(key, row, before, None, draft)
+        draft.writes.delete(key.encode(), draft.writes.tables[ROWS])
+        accepted += before is not State.PASSED
+    draft.erased += accepted
+
+
+def _release(released: dict[str, bytes], draft: Draft) -> None:
+    count = 0
+    for key, row in released.items():
+        before = state_of(row)
+        if before is not State.PASSED:
+            _remove(key, row, before, State.PASSED, draft)
+            draft.writes.put(key.encode(), untried(State.PASSED, row), draft.writes.tables[ROWS])
+            count += 1
+    draft.moved_out += count
+
+
+def _remove(key: str, row: bytes, before: State, after: State | None, draft: Draft) -> None:
+    change = draft.changes[key[: key.find(PATH)]]
+    change.move(before, after)
+    if before is State.QUEUED:
+        draft.leave(key, row, change)
+
+
+def _merge(moved: dict[str, tuple[Kind, int, bytes]], rows: dict[str, bytes], draft: Draft) -> None:
+    put, table = draft.writes.put, draft.writes.tables[ROWS]
+    birth = draft.status.birth
+    changes = draft.changes
+    count = 0
+    for key, (kind, at, tail) in moved.items():
+        state, is_tried, origin, parent, attempts, packed = kind
+        row = rows.get(key)
+        change = changes[key[: key.find(PATH)]]
+        if row is None:
+            count += 1
+        else:
+            before = state_of(row)
+            if before >= state:
+                continue
+            count += before is State.PASSED
+            _remove(key, row, before, None, draft)
+        change.counts[state] += 1
+        put(key.encode(), packed + varint(zigzag(at - birth)) + tail if is_tried else packed, table)
+        if state is not State.QUEUED:
+            continue
+        if is_tried:
+            due = unpack_time(tail)
+            queued = Queued(key, origin.depth, VIAS[origin.via], attempts, due, parent, origin.band)
+            draft.retry(queued, origin)
+            draft.woken[change.host.name] = None
+        else:
+            _enqueue(
+                Found(key, origin.depth, parent, VIAS[origin.via], origin.band), origin.parent, change, draft
+            )
+    draft.moved_in += count
+
+
+def _queue_again(again: dict[str, bytes], draft: Draft) -> None:
+    parents = parents_of(draft.database, [unpack_origin(row).parent for row in again.values()])
+    for key, row in again.items():
+        change = draft.changes[key[: key.find(PATH)]]
+        change.move(state_of(row), State.QUEUED)
+        draft.writes.put(key.encode(), untried(State.QUEUED, row), draft.writes.tables[ROWS])
+        _enqueue(found_of(key, row, parents), unpack_origin(row).parent, change, draft)
+
+
+def _enqueue(found: Found, parent: int, change: Change, draft: Draft) -> None:
+    change.add(found, parent)
+    draft.arriving.append(found.key)
+    draft.woken[change.host.name] = None
+
+
+def pass_on(
+    passed: Sequence[Passed], settled: Container[str], erased: Container[str], draft: Draft
+) -> dict[str, list[Found]]:
+    """Make URLs known that belong to others; by receiver, those that are to be sent."""
+    asked: dict[str, Passed] = {}
+    for each in passed:
+        key = each.found.key
+        if key not in settled and (key not in asked or each.always):
+            asked[key] = each
+    values = draft.database.get_many(ROWS, [key.encode() for key in asked])
+    new: list[Found] = []
+    sent: dict[str, list[Found]] = {}
+    for (key, each), row in zip(asked.items(), values, strict=True):
+        if row is None or key in erased:
+            new.append(each.found)
+        elif not each.always or state_of(row) is not State.PASSED:
+            continue
+        sent.setdefault(each.to, []).append(each.found)
+    _remember(new, draft)
+    return sent
+
+
+def _remember(new: Sequence[Found], draft: Draft) -> None:
+    put, rows = draft.writes.put, draft.writes.tables[ROWS]
+    draft.touch([each.key[: each.key.find(PATH)] for each in new])
+    changes = draft.changes
+    packed: dict[tuple[str, str, int, int], bytes] = {}
+    for key, depth, parent, via, band in new:
+        like = (parent, via, band, depth)
+        row = packed.get(like)
+        if row is None:
+            origin = Origin(VIA_NUMBER[via], band, depth, draft.parent(parent))
+            row = packed[like] = pack_untried(State.PASSED, origin)
+        put(key.encode(), row, rows)
+        changes[key[: key.find(PATH)]].counts[State.PASSED] += 1
