@@ -11,7 +11,8 @@ plan puts it where it belongs. Only what was announced since the plan is decided
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from gcs.core.placement.interface import Probe, named
 from gcs.core.placement.plan import Domain, Plan, Sites, by_site, rendezvous
@@ -32,7 +33,11 @@ class HashPlacement:
 
     def observe(self, key: str, gatherer: str, seconds: float, *, pages: int = 1) -> None:
         """Note that the domain exists; nothing else counts."""
-        self._known[self._sites.of(key)] = None
+        self.know(self._sites.of(key))
+
+    def know(self, site: str) -> None:
+        """Note that a domain exists."""
+        self._known[site] = None
 
     def probes(self) -> Sequence[Probe]:
         """None: a hash has nothing to learn."""
@@ -89,6 +94,17 @@ class ProximityPlacement:
         if self._delays[site].keys() >= set(self._gatherers):
             self._decide(site)
 
+    def state(self, known: Collection[str]) -> Sequence[Mapping[str, Any]]:
+        """Announcers, delays and decisions of these domains as plain values."""
+        tables: Sequence[Mapping[str, Any]] = (self._announcer, self._delays, self._owners)
+        return [{site: value for site, value in table.items() if site in known} for table in tables]
+
+    def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
+        """Go on with what `state` gave."""
+        announcer, delays, owners = state
+        self._announcer, self._owners = dict(announcer), dict(owners)
+        self._delays = {site: dict(measured) for site, measured in delays.items()}
+
     def replan(self, gatherers: Sequence[str] | None = None) -> Plan:
         """Decide with the delays that have come; what a lost gatherer had goes to the next nearest."""
         if gatherers is not None:
@@ -99,6 +115,10 @@ class ProximityPlacement:
         for site in self._announcer:
             if self._owners.get(site) not in self._gatherers:
                 self._decide(site)
+        return self.plan()
+
+    def plan(self) -> Plan:
+        """The plan of what is decided so far, and of what waits with its announcers."""
         owners = {site: self._owners.get(site, who) for site, who in self._announcer.items()}
         self._plan = by_site(owners, otherwise=self._gatherers[0])
         return self._plan

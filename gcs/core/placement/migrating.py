@@ -10,7 +10,7 @@ by that hash, and what a leaver had is dealt out by it. One that is alone owns e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -59,9 +59,30 @@ class _Migrating(ABC):
         if members != self._gatherers:
             self._regroup(members)
         self._forget()
-        owners = {site: self._gatherers[self._arm[number]] for site, number in self._number.items()}
-        self._plan = by_site(owners, otherwise=self._gatherers[0])
+        self._plan = self._planned()
         return self._plan
+
+    def know(self, site: str) -> None:
+        """Note that a site exists."""
+        self._number.setdefault(site, len(self._number))
+
+    def state(self, known: Collection[str]) -> tuple[Sequence[str], Mapping[str, tuple[int, int]]]:
+        """The gatherers, and arm and state of these sites, as plain values; after a replan."""
+        places = zip(self._number, self._arm.tolist(), self._state.tolist(), strict=True)
+        return self._gatherers, {site: (arm, state) for site, arm, state in places if site in known}
+
+    def restore(self, state: tuple[Sequence[str], Mapping[str, tuple[int, int]]]) -> None:
+        """Go on with what `state` gave, and with the gatherers of then."""
+        gatherers, places = state
+        self._gatherers = named(gatherers)
+        self._number = {site: number for number, site in enumerate(places)}
+        table = np.array(list(places.values()), dtype=np.int64).reshape(-1, 2)
+        self._arm, self._state = table[:, 0], table[:, 1]
+        self._plan = self._planned()
+
+    def _planned(self) -> Plan:
+        arms = zip(self._number, self._arm.tolist(), strict=True)
+        return by_site({site: self._gatherers[arm] for site, arm in arms}, otherwise=self._gatherers[0])
 
     @abstractmethod
     def _stepped(self, durations: FloatArray) -> tuple[IntArray, IntArray]:

@@ -25,6 +25,7 @@ Observations of one round count as one, for they share the weather of the moment
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +51,7 @@ _SETTLED: Final = 1.5
 """Observations that a mean takes before it serves to measure the noise around it."""
 _FORGOTTEN: Final = 1e-30
 """Observations that have lost all but this weight are as good as none, and their variance as infinite."""
+_TABLES: Final = ("_count", "_total", "_evidence")
 _SHIFT: Final = 6
 """The asymptotic series are used from here on."""
 
@@ -97,10 +99,30 @@ class Paces:
     def regroup(self, columns: IntArray) -> None:
         """Other gatherers: each takes over the column of that number, or begins with nothing (−1)."""
         fresh = columns < 0
-        for name in ("_count", "_total", "_evidence"):
+        for name in _TABLES:
             taken = getattr(self, name)[:, columns]
             taken[:, fresh] = 0.0
             setattr(self, name, taken)
+
+    def keep(self, sites: IntArray) -> None:
+        """Only these sites, in this order."""
+        for name in _TABLES:
+            setattr(self, name, getattr(self, name)[sites])
+
+    def state(self) -> tuple[float, Sequence[bytes]]:
+        """All of it as plain values, but for memory and surprise, which the caller chooses."""
+        return self.variation, [getattr(self, name).tobytes() for name in _TABLES]
+
+    @classmethod
+    def restored(cls, gatherers: int, state: tuple[float, Sequence[bytes]]) -> Paces:
+        """What `state` was taken of; raises ValueError for tables of another shape."""
+        made = cls(gatherers)
+        made.variation, tables = float(state[0]), state[1]
+        for name, table in zip(_TABLES, tables, strict=True):
+            setattr(made, name, np.frombuffer(table).reshape(-1, gatherers).copy())
+        if not len(made._count) == len(made._total) == len(made._evidence):
+            raise ValueError("a count, a total and some evidence for each site and gatherer")
+        return made
 
     def learn(self, site: IntArray, gatherer: IntArray, pace: FloatArray) -> IntArray:
         """Take in a round of observations, a pair at most once; returns the sites that were forgotten."""

@@ -141,7 +141,7 @@ class Sites:
     """Which site a key belongs to."""
 
     def __init__(self, domain: Domain) -> None:
-        self._domain = domain
+        self.domain = domain
         # The hosts of a crawl repeat with every link; the suffix list is slow.
         self._prefix = lru_cache(maxsize=_REMEMBERED)(self._prefix_of)
 
@@ -155,7 +155,7 @@ class Sites:
         if labels[0].isdigit() or labels[0].startswith("["):
             return host + SCHEME
         rooted = labels[0] == ""  # by a dot at the end of the name, which a registered domain is without
-        registered = self._domain(".".join(reversed(labels[rooted:])))
+        registered = self.domain(".".join(reversed(labels[rooted:])))
         count = registered.count(".") + 1 + rooted if registered else 0
         # A bare suffix is a host like any other, but what is registered below it is not part of it.
         return HOST + HOST.join(labels[:count]) if count else host + SCHEME
