@@ -252,6 +252,25 @@ def crawl(
     ctx.exit(session.crawl(loaded.config, session.Request(every, directory, resume, expansion, kept, limits)))
 
 
+@main.command()
+@click.option(
+    "--into",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("gatherer"),
+    show_default=True,
+    help="Where this gatherer keeps everything; its identity is there too.",
+)
+@click.pass_obj
+@click.pass_context
+def gatherer(ctx: click.Context, invocation: Invocation, *, directory: Path) -> None:
+    """Run a gatherer: join the crawl of the configuration, and crawl together with the others."""
+    loaded = invocation.load()
+    from gcs.gatherer import daemon
+
+    ctx.exit(daemon.run(loaded.config, directory))
+
+
 _INTO = click.option(
     "--into",
     "directory",

@@ -62,6 +62,11 @@ _AGENT = Text(
 _PROXY = Address(
     r"|http://\S+", 'the address of an HTTP proxy such as "http://proxy:3128", or empty for none'
 )
+_NODE = Text(
+    r"|[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+    "a name of at most 64 letters, digits, dots, dashes and underscores, or empty for that of the machine",
+)
+_EVENT = Text(r"[a-z_]+(>|<|>=|<=)[0-9.]+", "a statistic and a limit without spaces, such as queued>1000000")
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
 _PASSWORD = Secret(r".*", "a string")
 
@@ -170,6 +175,54 @@ class Space(_Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Member(_Section):
+    """A gatherer as one of several."""
+
+    name: Annotated[str, _NODE] = ""
+    heartbeat_s: Annotated[float, Duration(0.05, 60)] = 1.0
+    forget_after_s: Annotated[float, Duration(1, 30 * 86_400)] = 600.0
+    leave_when_finished: Annotated[bool, Flag()] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Exchange(_Section):
+    """How URLs go to the gatherers that own them."""
+
+    every_s: Annotated[float, Duration(0.01, 60)] = 0.5
+    batch_bytes: Annotated[int, Size(1 << 10, 4 << 20)] = 256 << 10
+    in_redis_bytes: Annotated[int, Size(1 << 10, 1 << 30)] = 2 << 20
+    outbox_bytes: Annotated[int, Size(1 << 10, 1 << 40)] = 64 << 20
+    again_after_s: Annotated[float, Duration(0.1, 3_600)] = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Rebalance(_Section):
+    """When and how the web is shared out anew."""
+
+    cooldown_s: Annotated[float, Duration(0, 86_400)] = 60.0
+    deadline_s: Annotated[float, Duration(0.1, 600)] = 10.0
+    imbalance: Annotated[float, Decimals(1, 1_000)] = 1.5
+    when: Annotated[tuple[str, ...], Several(_EVENT)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Placement(_Section):
+    """Who owns what."""
+
+    strategy: Annotated[str, Choice(("superpage", "hash", "proximity", "twoma", "oma"))] = "superpage"
+    split_hosts: Annotated[bool, Flag()] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Partition(_Section):
+    """How superpages are shared out."""
+
+    method: Annotated[str, Choice(("I", "II", "auto"))] = "auto"
+    delta: Annotated[float, Decimals(1, 1_000)] = 20.0
+    worth: Annotated[float, Decimals(0, 1)] = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Log(_Section):
     """What is logged, and how."""
 
@@ -187,6 +240,11 @@ class Config:
     summary: Summary = field(default_factory=Summary)
     redis: Redis = field(default_factory=Redis)
     space: Space = field(default_factory=Space)
+    member: Member = field(default_factory=Member)
+    exchange: Exchange = field(default_factory=Exchange)
+    rebalance: Rebalance = field(default_factory=Rebalance)
+    placement: Placement = field(default_factory=Placement)
+    partition: Partition = field(default_factory=Partition)
     log: Log = field(default_factory=Log)
 
 

@@ -18,7 +18,9 @@ NOWHERE = Path("/nonexistent/config.toml")
 LEASE = 'a duration from 100ms to 1d, written like "1m30s"'
 TUPLE = 'a size from 1KiB to 8MiB, written like "512KiB"'
 DELIVERIES = 'a whole number from 1 to 65535, or "none" for no limit'
-SECTION_NAMES = "crawl, fetch, store, summary, redis, space, log"
+SECTION_NAMES = (
+    "crawl, fetch, store, summary, redis, space, member, exchange, rebalance, placement, partition, log"
+)
 
 
 def loaded(

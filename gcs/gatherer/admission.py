@@ -6,10 +6,12 @@ may have turned out to be a trap.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from gcs.config import Config
 from gcs.core.failures import Cause
+from gcs.core.rulings import Rulings
 from gcs.core.scope import Scope, Verdict
 from gcs.core.traps import Novelty, Standing, fingerprint, trap_in
 from gcs.core.urls import QUERY
@@ -24,8 +26,15 @@ _IN: Final = Verdict(accepted=True, rule="no rule is against it")
 class Admission:
     """Scope, kinds of files, depth and traps."""
 
-    def __init__(self, config: Config, *, year: int, novelty: Novelty | None = None) -> None:
-        """`year` is the present one; raises ConfigError for a rule that cannot be used."""
+    def __init__(
+        self,
+        config: Config,
+        *,
+        year: int,
+        novelty: Novelty | None = None,
+        rulings: Callable[[], Rulings] = Rulings,
+    ) -> None:
+        """`year` is the present one, `rulings` what is ruled now; raises ConfigError for an unusable rule."""
         crawl = config.crawl
         try:
             self._scope = Scope.compile(crawl.scope, max_depth=crawl.max_depth)
@@ -34,6 +43,7 @@ class Admission:
         self._open = not crawl.scope and crawl.max_depth is None
         self._skip = frozenset(crawl.skip)
         self._year = year if crawl.traps else None
+        self._rulings = rulings
         self.novelty = novelty or Novelty()
 
     def decide(self, target: Target, depth: int) -> Verdict:
@@ -51,7 +61,10 @@ class Admission:
         return self.second_thoughts(key) or _IN
 
     def second_thoughts(self, key: str) -> Verdict | None:
-        """The verdict on a URL whose part of its site turned out to be a trap; None for all others."""
+        """The verdict on a URL that was barred, or whose part of its site is a trap; None for all others."""
+        rulings = self._rulings()
+        if rulings.barred and rulings.is_barred(key):
+            return Verdict(accepted=False, rule="an operator has blocked it", cause=Cause.BLOCKED)
         if self._year is None:
             return None
         standing, reason = self.novelty.judge(key)

@@ -6,7 +6,11 @@ it is full, in a thread; only then are the URLs that were found given to the fro
 is queued on disk. When pages come faster than they are read, or batches are filled faster than they are
 written, workers wait. When the disk is full, everything waits, and goes on when there is room.
 
-The end: nothing is under way, nothing waits to be written, and the store's queue is empty.
+The end: nothing is under way, nothing waits to be written, and the store's queue is empty. With others, whose
+`Territory` says so, that is only quiet, and the end is when all are.
+
+Others in this process, such as those that exchange URLs with other gatherers, have their parts written with
+the next batch (`commit`): there is one writer.
 """
 
 from __future__ import annotations
@@ -38,7 +42,9 @@ from gcs.fetch.transport import Transport
 from gcs.gatherer.archive import Keeper
 from gcs.gatherer.frontier import Frontier, Site
 from gcs.gatherer.job import Job, Visit
+from gcs.gatherer.paces import Paces
 from gcs.gatherer.tally import Tally
+from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.visit import Visitor
 from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Finished, Found, State, host_of
@@ -75,6 +81,17 @@ class Limits:
     seconds: float = math.inf
 
 
+class _Part:
+    """What somebody else wants to have written with the next batch."""
+
+    __slots__ = ("batch", "committed", "written")
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.written = trio.Event()
+        self.committed: Committed | None = None
+
+
 class Crawl:
     """One gatherer at work; `run` once."""
 
@@ -87,6 +104,7 @@ class Crawl:
         expansion: Expansion,
         *,
         limits: Limits | None = None,
+        territory: Territory = ALONE,
         clock: Callable[[], float] = time.time,
     ) -> None:
         fetch = config.fetch
@@ -98,7 +116,8 @@ class Crawl:
         self._bench = Workbench(
             fetch.per_host, fetch.per_address, fetch.delay_s, fetch.delay_factor, fetch.max_delay_s
         )
-        self._frontier = Frontier(store, self._bench)
+        self._territory = territory
+        self._frontier = Frontier(store, self._bench, territory=territory)
         self._robots = RobotsCache(
             transport, transport.agent, clock=clock, rest_s=self._rest_s, max_wait_s=fetch.max_wait_s
         )
@@ -111,11 +130,17 @@ class Crawl:
         self._unread: list[Visit] = []
         self._finished: list[Finished] = []
         self._found: list[Found] = []
+        self._parts: list[_Part] = []
+        self.paces = Paces()
+        self.activity = 0
+        """Grows with whatever is done here."""
+        self._since: list[str] | None = None
         self._busy = 0
         self._writing = False
         self._interrupted = False
         self._locating = 0
         self._statistics_at = 0.0
+        self._committed_at = 0.0
         self._ending: Ending | None = None
         self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._pages = trio.lowlevel.ParkingLot()
@@ -130,11 +155,49 @@ class Crawl:
         self._accepted(committed)
         return committed
 
+    async def commit(self, batch: Batch) -> Committed:
+        """Have something written with the next batch, and wait until it is."""
+        part = _Part(batch)
+        self._parts.append(part)
+        self._filled.set()
+        await part.written.wait()
+        assert part.committed is not None
+        return part.committed
+
     def _accepted(self, committed: Committed) -> None:
         """Count the URLs that are new, and wake their hosts."""
         keys = [each.key for each in committed.new]
         self.expansion.visit_many(keys, self._random)
-        self._frontier.wake(dict.fromkeys(map(host_of, keys)), self._clock())
+        if self._since is not None:
+            self._since += keys
+        hosts = dict.fromkeys(map(host_of, keys)) | dict.fromkeys(committed.hosts)
+        self._frontier.wake(hosts, self._clock())
+
+    def reported(self) -> None:
+        """What was seen until now was reported; what comes from now on is counted again after a new plan."""
+        self._since = []
+
+    def count_anew(self, expansion: Expansion) -> None:
+        """Count in another expansion from now on, which begins with what has come since the last report."""
+        expansion.visit_many(self._since or [], self._random)
+        self._since = None
+        self.expansion = expansion
+        self.paces.clear()
+
+    def release(self, ranges: Sequence[tuple[str, str | None]]) -> None:
+        """What may be fetched of some ranges [start, end) has changed."""
+        self._frontier.release(ranges)
+        self._hosts.unpark(count=LOCATORS)
+
+    def forget_targets(self) -> None:
+        """Ask the store again about every URL that is named."""
+        self._visitor.forget_targets()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way and nothing waits to be written."""
+        under_way = self._busy or self._unread or self._finished or self._found or self._parts
+        return not under_way and not self._writing
 
     def stop(self, ending: Ending = Ending.INTERRUPTED) -> None:
         """Ask for nothing more; the crawl ends when what is under way has ended."""
@@ -165,6 +228,7 @@ class Crawl:
 
     async def run(self) -> Ending:
         """Crawl to the end, or to a limit."""
+        self._committed_at = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read)
             nursery.start_soon(self._write)
@@ -207,7 +271,10 @@ class Crawl:
     def _may_begin(self) -> bool:
         unread = len(self._unread)
         return (
-            self._ending is None and unread < UNREAD and self.pages + unread + self._busy < self._limits.pages
+            self._ending is None
+            and unread < UNREAD
+            and self.pages + unread + self._busy < self._limits.pages
+            and self._territory.may_begin()
         )
 
     async def _use(self, turn: Turn, site: Site, number: int) -> None:
@@ -236,6 +303,7 @@ class Crawl:
         visit = self._visitor.visited(job, outcome, self._bench.failures(job.host), now)
         visit.worker = number
         took_s = outcome.total_s
+        self.paces.took(site.host, took_s)
         self._bench.done(turn, now, response_s=took_s, failed=visit.host_failed, pause_s=visit.pause_s)
         if visit.pause_s and not visit.host_given_up:
             self._frontier.set_aside(site, now + visit.pause_s, now)
@@ -332,8 +400,11 @@ class Crawl:
             if not self._room.is_set():
                 await self._room.wait()
             visits, self._unread = self._unread[:READ_AT_ONCE], self._unread[READ_AT_ONCE:]
+            began = time.perf_counter()
             self._visitor.read(visits)
+            share_s = (time.perf_counter() - began) / max(1, len(visits))
             for visit in visits:
+                self.paces.took(visit.job.host, share_s, pages=0)
                 self._add(visit)
             self._work.unpark()
             await trio.lowlevel.checkpoint()
@@ -371,9 +442,10 @@ class Crawl:
 
     def _is_over(self) -> bool:
         """Whether nothing is left to do, or after a stop nothing is under way."""
-        if self._busy or self._unread or self._finished or self._found or self._writing:
+        if not self.is_idle:
             return False
-        if self._ending is None and not self._locating and not self._store.counts().queued:
+        done = not self._locating and not self._store.counts().queued
+        if self._ending is None and done and self._territory.is_over():
             self._ending = Ending.FINISHED
         return self._ending is not None
 
@@ -400,7 +472,7 @@ class Crawl:
             with trio.move_on_after(COMMIT_EVERY_S):
                 await self._filled.wait()
             self._filled = trio.Event()
-            if self._finished or self._found:
+            if self._finished or self._found or self._parts:
                 await self._commit()
 
     async def _flush(self) -> None:
@@ -422,9 +494,20 @@ class Crawl:
             meta[NOVELTY] = self._visitor.admission.novelty.to_bytes()
             meta[EXPANSION] = self.expansion.to_bytes()
             self._statistics_at = trio.current_time() + STATISTICS_EVERY_S
-        committed = await self._written(Batch(finished, found, meta=meta))
-        self._writing = False
+        parts, self._parts = self._parts, []
+        own, passed = self._territory.route(found)
+        batch = Batch(finished, own, passed=passed, meta=meta)
+        for part in parts:
+            batch.add(part.batch)
+        committed = await self._written(batch)
+        self.activity += 1
+        self.paces.passed(trio.current_time() - self._committed_at)
+        self._committed_at = trio.current_time()
         self._accepted(committed)
+        self._writing = False
+        for part in parts:
+            part.committed = committed
+            part.written.set()
         counts = self._store.counts()
         self.tally.grown(counts.done + counts.dropped, counts.accepted)
         self._hosts.unpark(count=LOCATORS)

@@ -5,24 +5,34 @@ workbench's decision, and what it is asked for the store's. A host is *awake* fr
 for it until its queue is found empty. It has to be *located* before it can be asked: politeness counts
 addresses too. Of very many hosts only some are awake at a time; the others wait in the store, and are looked
 for when there is room. A host that must not be asked for long is *set aside*: it gives its place to others.
+
+Of a host that belongs to this gatherer only in part, what may not be fetched is passed over, and kept out of
+the way for as long as it is little; when there is more, the host waits until its ranges have changed hands.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
+from gcs.core.holdings import Extent
 from gcs.core.politeness import Turn, Workbench
-from gcs.core.urls import PATH, url
+from gcs.core.urls import AFTER, PATH, url
 from gcs.fetch.outcome import Origin
 from gcs.gatherer.job import Job
+from gcs.gatherer.territory import ALONE, Territory
 from gcs.store.records import HostCounts, Queued
 from gcs.store.store import Store
 
 WINDOW: Final = 32
+LOOKED_AT: Final = 2_000
+"""Hosts in the store that are looked at before others have their turn."""
+PARKED: Final = 1024
+"""URLs of a host that may be passed over before the host has to wait."""
 AWAKE: Final = 10_000
 LONG_S: Final = 30.0
 """A host that rests for longer need not be awake for it."""
@@ -31,7 +41,7 @@ LONG_S: Final = 30.0
 class Site:
     """A host that is awake: what to ask it for."""
 
-    __slots__ = ("given_up", "host", "origin", "pages", "rules_sought", "window")
+    __slots__ = ("given_up", "host", "origin", "pages", "parked", "rules_sought", "window")
 
     def __init__(self, host: str, pages: int) -> None:
         self.host = host
@@ -39,6 +49,8 @@ class Site:
         """Pages of it that were fetched, over all runs."""
         self.origin, _ = Origin.split(url(host + PATH))
         self.window: deque[Queued] = deque()
+        self.parked: list[str] = []
+        """Keys that were handed out and may not be fetched here."""
         self.rules_sought = False
         """Whether its robots rules were looked for where they may be known already."""
         self.given_up = ""
@@ -48,8 +60,11 @@ class Site:
 class Frontier:
     """Hosts with work, in an order that is polite and fair to all."""
 
-    def __init__(self, store: Store, bench: Workbench, *, awake: int = AWAKE) -> None:
+    def __init__(
+        self, store: Store, bench: Workbench, *, territory: Territory = ALONE, awake: int = AWAKE
+    ) -> None:
         self._store, self._bench, self._limit = store, bench, awake
+        self._territory = territory
         self._sites: dict[str, Site] = {}
         self._unlocated: deque[Site] = deque()
         self._waiting: Iterator[HostCounts] | None = None
@@ -76,7 +91,9 @@ class Frontier:
             if self._aside.get(host, math.inf) <= now:
                 del self._aside[host]
                 self.wake([host], now)
-        while len(self._sites) < self._limit and (self._waiting is not None or self._missed):
+        for _ in range(LOOKED_AT):
+            if len(self._sites) >= self._limit or not (self._waiting is not None or self._missed):
+                break
             if self._waiting is None:
                 self._waiting, self._missed = self._store.hosts(), False
             counts = next(self._waiting, None)
@@ -86,6 +103,8 @@ class Frontier:
                 self._rouse(counts.host, now)
 
     def _rouse(self, host: str, now: float) -> None:
+        if self._territory.extent(host) is Extent.NONE:
+            return
         site = Site(host, self._store.host(host).done)
         if not self._fill(site, now):
             return
@@ -96,8 +115,39 @@ class Frontier:
             self._unlocated.append(site)
 
     def _fill(self, site: Site, now: float) -> bool:
-        site.window.extend(self._store.next_of(site.host, WINDOW, now=now))
-        return bool(site.window)
+        queued = self._store.next_of(site.host, WINDOW, now=now)
+        if queued and self._territory.extent(site.host) is not Extent.ALL:
+            queued = self._allowed(site, queued, now)
+        site.window.extend(queued)
+        if not queued and site.parked:
+            self._store.give_back(site.parked)
+            site.parked = []
+        return bool(queued)
+
+    def _allowed(self, site: Site, queued: list[Queued], now: float) -> list[Queued]:
+        """Those of a host's URLs that may be fetched here; looks further while there is none."""
+        while queued:
+            allowed = [each for each in queued if self._territory.may_fetch(each.key)]
+            site.parked += [each.key for each in queued if not self._territory.may_fetch(each.key)]
+            if allowed or len(site.parked) > PARKED:
+                return allowed
+            queued = self._store.next_of(site.host, WINDOW, now=now)
+        return []
+
+    def release(self, ranges: Sequence[tuple[str, str | None]]) -> None:
+        """What may be fetched of some ranges has changed: put their hosts back, to be woken as is right."""
+        starts = sorted(start for start, _ in ranges)
+        ends = sorted((end for _, end in ranges if end is not None))
+        released = []
+        for host in self._sites:
+            begun = bisect.bisect_left(starts, host + AFTER)
+            over = bisect.bisect_right(ends, host + PATH)
+            if begun > over:  # more ranges begin before its end than end before its beginning
+                released.append(host)
+        for host in released:
+            self._put_back(self._sites.pop(host))
+            self._bench.sleep(host)
+        self._missed = True
 
     def site(self, host: str) -> Site | None:
         """A host, if it is awake."""
@@ -110,14 +160,15 @@ class Frontier:
     def located(self, site: Site, addresses: Sequence[str], now: float) -> None:
         """The addresses of a host were found; from now on it can have its turn."""
         self._bench.locate(site.host, addresses, site.origin.host)
-        self._bench.wake(site.host, now)
+        if self._sites.get(site.host) is site:
+            self._bench.wake(site.host, now)
 
     def set_aside(self, site: Site, until: float, now: float) -> None:
         """Ask a host for nothing before a time; if that is far off, others have its place until then."""
         self._bench.set_aside(site.host, until)
         if until - now < LONG_S or self._sites.get(site.host) is not site:
             return
-        self._store.give_back([queued.key for queued in site.window])
+        self._put_back(site)
         del self._sites[site.host]
         self._bench.sleep(site.host)
         self._aside[site.host] = until
@@ -138,8 +189,13 @@ class Frontier:
             self._bench.sleep(site.host)
         return job
 
+    def _put_back(self, site: Site) -> None:
+        self._store.give_back([*site.parked, *(queued.key for queued in site.window)])
+        site.parked = []
+        site.window.clear()
+
     def give_back(self) -> None:
         """Put what was not asked for back into the store's queue."""
         for site in self._sites.values():
-            self._store.give_back([queued.key for queued in site.window])
+            self._put_back(site)
         self._sites.clear()

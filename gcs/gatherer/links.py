@@ -83,6 +83,10 @@ class Targets:
         """How many links and targets are remembered, of both generations."""
         return self._young.size + self._old.size
 
+    def forget(self) -> None:
+        """Forget what links meant, and which targets are settled."""
+        self._young, self._old = _Generation(), _Generation()
+
     def of(self, url: str) -> Target:
         """The target of an absolute URL; raises Rejected with the reason why it cannot be crawled."""
         return self._intern(canonical(url, self._cleaning))

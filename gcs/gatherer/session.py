@@ -66,12 +66,12 @@ class Request:
 
 def crawl(config: Config, request: Request) -> ExitCode:
     """Crawl, and say how it went; raises GcsError for what cannot be begun."""
-    _spare_memory()
-    _spare_the_collector()
+    spare_memory()
+    spare_the_collector()
     return trio.run(_crawl, config, request)
 
 
-def _spare_memory() -> None:
+def spare_memory() -> None:
     """Give back what was freed: threads and large tables would keep a sixth of the memory for later."""
     pa.set_memory_pool(pa.system_memory_pool())
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -80,7 +80,7 @@ def _spare_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, 1 << 20)
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """Look for cycles less often: a crawl makes many objects and hardly any of those."""
     gc.collect()
     gc.freeze()
@@ -98,7 +98,7 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
     async with Transport(config.fetch) as transport:
         private = await _are_private(config, transport, seeds)
         if not private:
-            _require_agent(config)
+            require_agent(config)
         about = {"software": f"gcs/{gcs.__version__}", "robots": config.fetch.robots}
         if config.fetch.agent:
             about["http-header-user-agent"] = config.fetch.agent
@@ -109,7 +109,7 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
                 raise UsageError("give at least one URL to begin with, or a file of them with --seeds")
             if not seeds and store.get_meta(PRIVATE) is None:
                 private = False
-                _require_agent(config)
+                require_agent(config)
             novelty = store.get_meta(NOVELTY)
             admission = Admission(
                 config,
@@ -231,7 +231,7 @@ async def _are_private(config: Config, transport: Transport, seeds: Sequence[str
     return True
 
 
-def _require_agent(config: Config) -> None:
+def require_agent(config: Config) -> None:
     """Refuse to ask public hosts without a name and a contact address."""
     if not any(mark in config.fetch.agent for mark in _CONTACT):
         raise ConfigError(

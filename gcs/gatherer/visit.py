@@ -47,6 +47,10 @@ class Visitor:
         self._targets, self.admission = targets, admission
         self._hops: OrderedDict[str, int] = OrderedDict()
 
+    def forget_targets(self) -> None:
+        """What was said to the store of URLs that were named does not hold any more."""
+        self._targets.forget()
+
     # What names URLs
 
     def seeds(self, urls: Iterable[str]) -> list[Found]:

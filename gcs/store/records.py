@@ -126,6 +126,31 @@ class Batch:
     closed: list[str] = field(default_factory=list)
     """Receivers whose outbox is dropped; what this batch has for them goes to a new one."""
 
+    def add(self, other: "Batch") -> None:
+        """Write another batch together with this one."""
+        for name in (
+            "finished",
+            "found",
+            "passed",
+            "moved",
+            "released",
+            "erased",
+            "again",
+            "rows",
+            "mail",
+            "closed",
+        ):
+            getattr(self, name).extend(getattr(other, name))
+        for name in ("counters", "received"):
+            sums = getattr(self, name)
+            for each, more in getattr(other, name).items():
+                sums[each] = sums.get(each, 0) + more
+        for name in ("applied", "acked"):
+            numbers = getattr(self, name)
+            for each, number in getattr(other, name).items():
+                numbers[each] = max(number, numbers.get(each, 0))
+        self.meta.update(other.meta)
+
 
 class Queued(NamedTuple):
     """A URL that is to be fetched now."""

@@ -1,0 +1,264 @@
+"""The notice board of a crawl: what its gatherers, its leader and its operators say to all, as tuples.
+
+    ("member", id, beat, pulse)             one per gatherer; the beat grows with every heartbeat
+    ("now", what, epoch, data)              what is in force: the charter, a call, rulings, the end
+    ("charter", epoch, part, parts, bytes)  a plan in parts, for a tuple has a largest size
+    ("report", token, id, part, parts, …)   what a gatherer answers to a call
+    ("rebalance", reason, who)              somebody wants a new plan
+    ("order", to, number, kind, arguments)  what one gatherer is asked to do
+    ("answer", number, from, data)          and what came of it
+
+Seeds are in a space of their own, `("seed", urls)`, so that the end is not declared while one is leased. URLs
+between gatherers do not go here, but into each one's inbox, a space of its own. Whatever stands here may be
+lost with Redis: gatherers know on their disks what they need, and put it up again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+import msgpack
+import trio
+
+import tuplespace
+from gcs import spaces
+from gcs.config import Config
+from gcs.core.holdings import Charter
+from tuplespace import Fence
+
+LEADER: Final = "leader"
+CHARTER: Final = "charter"
+CALL: Final = "call"
+RULINGS: Final = "rulings"
+FINISHED: Final = "finished"
+_INDEX: Final = {
+    "member": (1,),
+    "now": (1,),
+    "charter": (1,),
+    "report": (1, 2),
+    "order": (1,),
+    "answer": (1,),
+}
+_PART_BYTES: Final = 256 << 10
+_REPORT_TTL_S: Final = 120.0
+_ANSWER_TTL_S: Final = 60.0
+_POLL_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a gatherer says of itself with every heartbeat."""
+
+    name: str
+    incarnation: str
+    """Another one after every start."""
+    epoch: int = 0
+    """That of the charter it has adopted."""
+    rulings: int = 0
+    """The epoch of the rulings that are in force there."""
+    standing: str = "joining"
+    """joining, crawling, paused, draining, left."""
+    applied: Mapping[str, int] = field(default_factory=dict)
+    """By sender: the last batch that is on disk."""
+    quiet: bool = False
+    activity: int = 0
+    leaving: Mapping[str, int] = field(default_factory=dict)
+    """Ranges that are on their way, by receiver."""
+    coming: Mapping[str, int] = field(default_factory=dict)
+    """The same, by sender."""
+    pending: Mapping[str, int] = field(default_factory=dict)
+    """By receiver: URLs that wait in the outbox."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Statistics, by name."""
+
+    def to_bytes(self) -> bytes:
+        """As it is sent."""
+        packed: bytes = msgpack.packb(asdict(self))
+        return packed
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Pulse:
+        """What `to_bytes` gave; what a newer version says beside that is left out."""
+        said = msgpack.unpackb(data)
+        known = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in said.items() if name in known})
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A gatherer as the others see it."""
+
+    id: str
+    beat: int
+    pulse: Pulse
+
+
+class Board:
+    """The board of one crawl."""
+
+    def __init__(self, client: tuplespace.Spaces, config: Config) -> None:
+        self._client, self._config = client, config
+        self.space = spaces.space(client, config, "board", index=_INDEX)
+        self.seeds = spaces.space(client, config, "seeds")
+
+    def inbox(self, gatherer: str) -> tuplespace.Space:
+        """Where a gatherer gets its URLs."""
+        return spaces.space(self._client, self._config, f"inbox:{gatherer}")
+
+    # Members
+
+    async def beat(self, gatherer: str, beat: int, pulse: Pulse) -> None:
+        """Say that this gatherer lives."""
+        said = ("member", gatherer, beat, pulse.to_bytes())
+        if await self.space.swap(("member", gatherer, int, bytes), said) is None:
+            await self.space.out(*said)
+
+    async def members(self) -> dict[str, Member]:
+        """All that are there, or were."""
+        found: dict[str, Member] = {}
+        async for _, gatherer, beat, pulse in self.space.scan("member", str, int, bytes):
+            assert isinstance(gatherer, str)
+            assert isinstance(beat, int)
+            assert isinstance(pulse, bytes)
+            if gatherer in found:  # a heartbeat whose outcome was unknown
+                await self.space.inp("member", gatherer, int, bytes)
+            if gatherer not in found or beat > found[gatherer].beat:
+                found[gatherer] = Member(gatherer, beat, Pulse.from_bytes(pulse))
+        return found
+
+    async def remove(self, gatherer: str) -> None:
+        """Take down what a gatherer has said of itself."""
+        while await self.space.inp("member", gatherer, int, bytes) is not None:
+            pass
+
+    # What is in force
+
+    async def now(self) -> dict[str, tuple[int, bytes]]:
+        """Everything that is in force, by name, each with its epoch."""
+        found: dict[str, tuple[int, bytes]] = {}
+        async for _, what, epoch, data in self.space.scan("now", str, int, bytes):
+            assert isinstance(what, str)
+            assert isinstance(epoch, int)
+            assert isinstance(data, bytes)
+            if what not in found or epoch > found[what][0]:
+                found[what] = (epoch, data)
+        return found
+
+    async def put_up(self, what: str, epoch: int, data: bytes = b"", *, fence: Fence | None = None) -> None:
+        """Let something be in force from now on."""
+        said = ("now", what, epoch, data)
+        if await self.space.swap(("now", what, int, bytes), said, fence=fence) is None:
+            await self.space.out(*said, fence=fence)
+
+    async def take_down(self, what: str) -> None:
+        """Let something be in force no more."""
+        while await self.space.inp("now", what, int, bytes) is not None:
+            pass
+
+    async def publish(self, charter: Charter) -> None:
+        """Put up a charter; raises Fenced when there is a newer one."""
+        fence = Fence(LEADER, charter.epoch)
+        parts = _parts(zlib.compress(charter.to_bytes(), 1))
+        rows = [("charter", charter.epoch, n, len(parts), part) for n, part in enumerate(parts)]
+        await self.space.out_many(rows, fence=fence)
+        before = await self.now()
+        await self.put_up(CHARTER, charter.epoch, fence=fence)
+        old = before.get(CHARTER, (0, b""))[0]
+        while old < charter.epoch and await self.space.inp("charter", old, int, int, bytes) is not None:
+            pass
+
+    async def charter(self, epoch: int) -> Charter | None:
+        """A charter; None if it is not, or no longer, there as a whole."""
+        found = [row async for row in self.space.scan("charter", epoch, int, int, bytes)]
+        data = _joined((row[2], row[3], row[4]) for row in found)
+        return None if data is None else Charter.from_bytes(zlib.decompress(data))
+
+    # Reports
+
+    async def report(self, token: int, gatherer: str, data: bytes) -> None:
+        """Answer a leader's call."""
+        parts = _parts(zlib.compress(data, 1))
+        rows = [("report", token, gatherer, n, len(parts), part) for n, part in enumerate(parts)]
+        await self.space.out_many(rows, ttl=_REPORT_TTL_S)
+
+    async def reports(self, token: int, expected: Iterable[str], deadline_s: float) -> dict[str, bytes]:
+        """The answers to a call, until all have come or the time is up."""
+        missing, found = set(expected), dict[str, bytes]()
+        with trio.move_on_after(deadline_s):
+            while missing:
+                for gatherer in sorted(missing):
+                    rows = [row async for row in self.space.scan("report", token, gatherer, int, int, bytes)]
+                    data = _joined((row[3], row[4], row[5]) for row in rows)
+                    if data is not None:
+                        found[gatherer] = zlib.decompress(data)
+                        missing.discard(gatherer)
+                if missing:
+                    await trio.sleep(_POLL_S)
+        return found
+
+    # Wishes, seeds, orders
+
+    async def ask_for_plan(self, reason: str, who: str) -> None:
+        """Ask for a new plan, unless the same was asked for and not answered yet."""
+        async for _, asked, _ in self.space.scan("rebalance", str, str):
+            if asked == reason:
+                return
+        await self.space.out("rebalance", reason, who)
+
+    async def seed(self, urls: Iterable[str]) -> int:
+        """Give the crawl URLs to begin with; says how many."""
+        waiting = list(urls)
+        for at in range(0, len(waiting), 1000):
+            await self.seeds.out("seed", msgpack.packb(waiting[at : at + 1000]))
+        return len(waiting)
+
+    async def seeds_wait(self) -> bool:
+        """Whether there are seeds that no gatherer has on its disk, taken or not."""
+        statistics = await self.seeds.statistics()
+        return bool(statistics.waiting or statistics.leased)
+
+    async def order(self, to: str, number: str, kind: str, arguments: Mapping[str, Any]) -> None:
+        """Ask one gatherer to do something."""
+        await self.space.out("order", to, number, kind, msgpack.packb(dict(arguments)))
+
+    async def answer(self, number: str, gatherer: str, data: Mapping[str, Any]) -> None:
+        """Say what came of an order."""
+        await self.space.out("answer", number, gatherer, msgpack.packb(dict(data)), ttl=_ANSWER_TTL_S)
+
+    async def answers(
+        self, number: str, expected: Iterable[str], deadline_s: float
+    ) -> dict[str, dict[str, Any]]:
+        """What came of an order, from those who answer in time."""
+        missing, found = set(expected), dict[str, dict[str, Any]]()
+        with trio.move_on_after(deadline_s):
+            while missing:
+                _, _, gatherer, data = await self.space.in_("answer", number, str, bytes)
+                found[str(gatherer)] = msgpack.unpackb(data)
+                missing.discard(str(gatherer))
+        return found
+
+
+@asynccontextmanager
+async def opened(config: Config) -> AsyncIterator[Board]:
+    """The board of the configured crawl, on the configured Redis."""
+    async with spaces.connect(config, config.redis.url) as client:
+        yield Board(client, config)
+
+
+def _parts(data: bytes) -> list[bytes]:
+    return [data[at : at + _PART_BYTES] for at in range(0, len(data), _PART_BYTES)] or [b""]
+
+
+def _joined(rows: Iterable[tuple[Any, Any, Any]]) -> bytes | None:
+    """The whole from (number, of how many, bytes); None if a part is missing."""
+    found: dict[int, bytes] = {}
+    count = -1
+    for number, count, part in rows:  # noqa: B007 - they all say the same
+        found[number] = part
+    if len(found) != count:
+        return None
+    return b"".join(found[number] for number in range(count))

@@ -1,0 +1,275 @@
+"""What a gatherer holds: the state of every range of keys, and how a new charter changes it.
+
+Holdings are facts, a charter is an intention. A range is *held* (fetched from), *leaving* for its new owner,
+*coming* from its old one, or *foreign*. Only what is held is fetched. What leaves or comes is fetched by
+nobody until the last row has arrived, so no page is fetched by two.
+
+A charter is what a leader publishes: for each range its owner, and the source that held it before, or "" when
+nobody did or its holder was lost. Everything here is a value: adopting a charter gives new holdings.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgpack
+
+from gcs.core.placement import Plan
+from gcs.core.urls import AFTER, PATH
+
+NOBODY: Final = ""
+VERSION: Final = 1
+
+
+class Standing(StrEnum):
+    """What a gatherer has to do with a range."""
+
+    HELD = "held"
+    LEAVING = "leaving"
+    COMING = "coming"
+    FOREIGN = "foreign"
+
+
+class Extent(StrEnum):
+    """How much of something may be fetched."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
+
+
+class Piece(NamedTuple):
+    """A range of keys [start, end), to the end of everything if that is None, and how it stands."""
+
+    start: str
+    end: str | None
+    standing: Standing
+    peer: str
+    """To whom it is leaving, or from whom it is coming."""
+
+
+_Value = tuple[Standing, str]
+_HELD: Final[_Value] = (Standing.HELD, NOBODY)
+_FOREIGN: Final[_Value] = (Standing.FOREIGN, NOBODY)
+
+
+@dataclass(frozen=True, slots=True)
+class Charter:
+    """A plan as it is published: who owns what, who held it before, and all that the next leader needs."""
+
+    epoch: int
+    owners: Plan
+    sources: Plan
+    """Who holds each range as the charter is made, as facts; NOBODY for none, or one that was lost."""
+    members: Mapping[str, str]
+    """Ids of those that may own something, and their names."""
+    lost: Sequence[tuple[str, str | None]] = ()
+    """Ranges whose rows were lost: what was passed to them has to be passed on again."""
+    departed: Sequence[str] = ()
+    """Ids of members that were lost with their disks, or have left for good."""
+    reason: str = ""
+    strategy: str = ""
+    state: bytes = b""
+    expansion: bytes = b""
+    forecast: Mapping[str, Any] = field(default_factory=dict)
+    probes: Sequence[tuple[str, str]] = ()
+    """Sites, each with a gatherer that does not own it and is to try it."""
+
+    def to_bytes(self) -> bytes:
+        """As it is published, with a version."""
+        packed: bytes = msgpack.packb(
+            {
+                "version": VERSION,
+                "epoch": self.epoch,
+                "owners": list(self.owners),
+                "sources": list(self.sources),
+                "members": dict(self.members),
+                "lost": list(self.lost),
+                "departed": list(self.departed),
+                "reason": self.reason,
+                "strategy": self.strategy,
+                "state": self.state,
+                "expansion": self.expansion,
+                "forecast": dict(self.forecast),
+                "probes": list(self.probes),
+            }
+        )
+        return packed
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Charter:
+        """What `to_bytes` gave; raises ValueError for anything else or another version."""
+        try:
+            said: dict[str, Any] = msgpack.unpackb(data, use_list=False)
+            version = said.pop("version")
+            if version != VERSION:
+                raise ValueError(f"a charter of version {version}; this program reads version {VERSION}")
+            for name in ("owners", "sources"):
+                said[name] = Plan.of(said[name])
+            return cls(**said)
+        except (KeyError, TypeError, AttributeError, msgpack.exceptions.UnpackException) as error:
+            raise ValueError("these are not the bytes of a charter") from error
+
+
+class Holdings:
+    """The standing of every range, for one gatherer."""
+
+    def __init__(self, pieces: Iterable[tuple[str, _Value]] = (("", _FOREIGN),)) -> None:
+        """From (start, standing) in order, the first of which is the empty key."""
+        self._starts: list[str] = []
+        self._values: list[_Value] = []
+        for start, value in pieces:
+            if not self._values or self._values[-1] != value:
+                self._starts.append(start)
+                self._values.append(value)
+        if not self._starts or self._starts[0] != "":
+            raise ValueError("holdings begin with the empty key")
+
+    @classmethod
+    def everything(cls) -> Holdings:
+        """Those of a gatherer that is alone."""
+        return cls([("", _HELD)])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Holdings) and self.pieces() == other.pieces()
+
+    __hash__ = None  # type: ignore[assignment] # it is compared, not looked up
+
+    # Questions
+
+    def standing(self, key: str) -> Standing:
+        """How the range of a key stands."""
+        return self._values[bisect.bisect_right(self._starts, key) - 1][0]
+
+    def may_fetch(self, key: str) -> bool:
+        """Whether a key may be fetched here and now."""
+        return self._values[bisect.bisect_right(self._starts, key) - 1][0] is Standing.HELD
+
+    def extent(self, host: str) -> Extent:
+        """How much of a host may be fetched."""
+        first = bisect.bisect_right(self._starts, host + PATH) - 1
+        last = bisect.bisect_left(self._starts, host + AFTER)
+        held = [self._values[at] == _HELD for at in range(first, max(last, first + 1))]
+        return Extent.ALL if all(held) else Extent.SOME if any(held) else Extent.NONE
+
+    def pieces(self, *standings: Standing) -> list[Piece]:
+        """The ranges with one of these standings, or all."""
+        ends = (*self._starts[1:], None)
+        return [
+            Piece(start, end, *value)
+            for start, end, value in zip(self._starts, ends, self._values, strict=True)
+            if not standings or value[0] in standings
+        ]
+
+    # Changes
+
+    def adopted(self, charter: Charter, me: str) -> Holdings:
+        """After a charter was adopted.
+
+        A range that is held and has another owner now is leaving; one that comes from someone else is
+        coming. What nobody held, or was lost, is held at once. Of what was coming from someone who was lost,
+        a part may be here: its owner gets it like any other.
+        """
+        starts = sorted({*self._starts, *charter.owners.starts, *charter.sources.starts})
+        return Holdings(
+            (
+                start,
+                _after(
+                    self._values[bisect.bisect_right(self._starts, start) - 1],
+                    charter.owners.owner(start),
+                    charter.sources.owner(start),
+                    me,
+                ),
+            )
+            for start in starts
+        )
+
+    def arrived(self, start: str, end: str | None, sender: str) -> Holdings:
+        """After the end marker of a range: what was coming from that sender is held."""
+        return self._changed(start, end, (Standing.COMING, sender), _HELD)
+
+    def left(self, start: str, end: str | None, receiver: str) -> Holdings:
+        """After the receiver has acknowledged everything: the range is foreign."""
+        return self._changed(start, end, (Standing.LEAVING, receiver), _FOREIGN)
+
+    def _changed(self, start: str, end: str | None, before: _Value, after: _Value) -> Holdings:
+        starts = sorted({*self._starts, start, *(() if end is None else (end,))})
+        pieces = []
+        for each in starts:
+            value = self._values[bisect.bisect_right(self._starts, each) - 1]
+            inside = each >= start and (end is None or each < end)
+            pieces.append((each, after if inside and value == before else value))
+        return Holdings(pieces)
+
+    def strayed(self, start: str, end: str | None, owners: Plan, me: str) -> Holdings:
+        """After rows have come for a range that is foreign here: they have to go on to its owner."""
+        starts = sorted({*self._starts, *owners.starts, start, *(() if end is None else (end,))})
+        pieces = []
+        for each in starts:
+            value = self._values[bisect.bisect_right(self._starts, each) - 1]
+            inside = each >= start and (end is None or each < end)
+            if inside and value == _FOREIGN and owners.owner(each) != me:
+                value = (Standing.LEAVING, owners.owner(each))
+            pieces.append((each, value))
+        return Holdings(pieces)
+
+    def differences(self, other: Holdings) -> list[tuple[str, str | None]]:
+        """The ranges that stand differently in two holdings."""
+        starts = sorted({*self._starts, *other._starts})
+        ends = (*starts[1:], None)
+        return [
+            (start, end)
+            for start, end in zip(starts, ends, strict=True)
+            if self._values[bisect.bisect_right(self._starts, start) - 1]
+            != other._values[bisect.bisect_right(other._starts, start) - 1]
+        ]
+
+    # In and out
+
+    def to_bytes(self) -> bytes:
+        """As it is kept on disk."""
+        packed: bytes = msgpack.packb([(piece.start, piece.standing.value, piece.peer) for piece in self])
+        return packed
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Holdings:
+        """What `to_bytes` gave."""
+        return cls((start, (Standing(standing), peer)) for start, standing, peer in msgpack.unpackb(data))
+
+    def __iter__(self) -> Iterator[Piece]:
+        return iter(self.pieces())
+
+
+def _after(now: _Value, owner: str, source: str, me: str) -> _Value:
+    standing, peer = now
+    if owner == me:
+        if standing is Standing.FOREIGN and source not in (NOBODY, me):
+            return (Standing.COMING, source)
+        if standing is Standing.COMING and source not in (NOBODY, me):
+            return (Standing.COMING, source)
+        return _HELD
+    if standing is Standing.FOREIGN:
+        return _FOREIGN
+    if standing is Standing.LEAVING and peer == owner:
+        return now
+    return (Standing.LEAVING, owner)
+
+
+def facts(held: Mapping[str, Sequence[tuple[str, str | None]]]) -> Plan:
+    """Who holds what, from the ranges that each gatherer says it holds; NOBODY where none does."""
+    borders = {""}
+    for ranges in held.values():
+        for start, end in ranges:
+            borders |= {start} if end is None else {start, end}
+    starts = sorted(borders)
+    holders = [NOBODY] * len(starts)
+    for gatherer in sorted(held):
+        for start, end in held[gatherer]:
+            first = bisect.bisect_left(starts, start)
+            last = len(starts) if end is None else bisect.bisect_left(starts, end)
+            holders[first:last] = [gatherer] * (last - first)
+    return Plan.of(zip(starts, holders, strict=True))

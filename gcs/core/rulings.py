@@ -1,0 +1,104 @@
+"""What operators have ruled while the crawl runs: who pauses, and which parts of the web are blocked.
+
+Rulings are one value with an epoch. A newer one replaces an older one as a whole, so that all gatherers agree
+whatever they have missed. A part of the web is a prefix of keys: a host with all its schemes and ports, or
+what lies below a URL. A part that is blocked for a while *rests*: its URLs wait. One that is blocked for good
+is *barred*: its URLs are dropped when their turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgpack
+
+from gcs.core.holdings import Extent
+from gcs.core.urls import AFTER, PATH
+
+ALL: Final = "*"
+"""Stands for all gatherers."""
+FOR_GOOD: Final = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rulings:
+    """Everything that is ruled at a time."""
+
+    epoch: int = 0
+    paused: frozenset[str] = frozenset()
+    """Names of gatherers, or ALL."""
+    resting: Mapping[str, float] = field(default_factory=dict)
+    """Prefixes whose URLs wait, until a Unix time; for good: until an operator says otherwise."""
+    barred: frozenset[str] = frozenset()
+    """Prefixes whose URLs are dropped."""
+
+    def is_paused(self, gatherer: str) -> bool:
+        """Whether a gatherer begins no fetches."""
+        return ALL in self.paused or gatherer in self.paused
+
+    def rests(self, key: str, now: float) -> bool:
+        """Whether a URL has to wait."""
+        return any(
+            key.startswith(prefix) and (until == FOR_GOOD or now < until)
+            for prefix, until in self.resting.items()
+        )
+
+    def is_barred(self, key: str) -> bool:
+        """Whether a URL is not to be fetched at all."""
+        return any(key.startswith(prefix) for prefix in self.barred)
+
+    def extent(self, host: str, now: float) -> Extent:
+        """How much of a host need not wait."""
+        if not self.resting:
+            return Extent.ALL
+        if self.rests(host + PATH, now):
+            return Extent.NONE
+        inside = (prefix for prefix in self.resting if prefix.startswith(host + PATH))
+        return Extent.SOME if any(self.rests(prefix, now) for prefix in inside) else Extent.ALL
+
+    def ended(self, since: float, now: float) -> list[tuple[str, str]]:
+        """The ranges of keys whose rest ended between two times."""
+        return [(prefix, prefix + AFTER) for prefix, until in self.resting.items() if since < until <= now]
+
+    # Changes
+
+    def pause(self, who: str, epoch: int) -> Rulings:
+        """A gatherer, or ALL, begins no more fetches."""
+        return replace(self, epoch=epoch, paused=self.paused | {who})
+
+    def resume(self, who: str, epoch: int) -> Rulings:
+        """It begins them again; ALL includes those that were paused one by one."""
+        return replace(self, epoch=epoch, paused=frozenset() if who == ALL else self.paused - {who})
+
+    def rest(self, prefix: str, until: float, epoch: int) -> Rulings:
+        """URLs with a prefix wait."""
+        return replace(self, epoch=epoch, resting={**self.resting, prefix: until})
+
+    def bar(self, prefix: str, epoch: int) -> Rulings:
+        """URLs with a prefix are dropped."""
+        return replace(self, epoch=epoch, barred=self.barred | {prefix})
+
+    def lift(self, prefix: str, epoch: int) -> Rulings:
+        """URLs with a prefix are fetched again."""
+        resting = {each: until for each, until in self.resting.items() if each != prefix}
+        return replace(self, epoch=epoch, resting=resting, barred=self.barred - {prefix})
+
+    # In and out
+
+    def to_bytes(self) -> bytes:
+        """As they are put up and kept."""
+        packed: bytes = msgpack.packb(
+            [self.epoch, sorted(self.paused), dict(self.resting), sorted(self.barred)]
+        )
+        return packed
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Rulings:
+        """What `to_bytes` gave; none for no bytes."""
+        if not data:
+            return cls()
+        said: Any = msgpack.unpackb(data)
+        epoch, paused, resting, barred = said
+        return cls(epoch, frozenset(paused), dict(resting), frozenset(barred))

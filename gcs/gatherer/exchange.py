@@ -1,0 +1,243 @@
+"""URLs to and from other gatherers: numbered batches, acknowledged end to end.
+
+What is passed on stands in an outbox on disk, in numbered pieces, since the commit in which it was found.
+Pieces go to the receiver's inbox space, several in one tuple. The receiver writes them and the number of the
+last one in one commit, and says that number with its heartbeats; only then does the sender forget them. What
+has made no progress for a while is sent again from the first piece that was not acknowledged. So Redis may
+lose anything.
+
+An inbox is always emptied to disk. What must not grow without bound acts on fetching: who has too much in its
+outboxes begins no fetches (`Node.outbox_is_full`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+import trio
+
+from gcs.board import Board, Member
+from gcs.gatherer.node import Node, Range
+from gcs.store import mail
+from gcs.store.records import Batch, Found
+from tuplespace import TupleSpaceError
+
+END: Final = "end"
+WITNESS: Final = "witness"
+_AT_ONCE: Final = 32
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
+
+
+def end_marker(start: str, end: str | None) -> bytes:
+    """What follows the last row of a range."""
+    packed: bytes = msgpack.packb([END, start, end])
+    return packed
+
+
+def witness(found: Sequence[Found]) -> bytes:
+    """Seeds that a second gatherer has to know of, should the disk of the first be lost."""
+    packed: bytes = msgpack.packb([WITNESS, [tuple(each) for each in found]])
+    return packed
+
+
+@dataclass(slots=True)
+class _Line:
+    """How far the sending to one receiver has come."""
+
+    sent: int
+    """The last piece that was put into Redis."""
+    acked: int
+    moved_at: float
+    """When anything was last acknowledged, or sent with nothing before it under way."""
+
+
+class Exchange:
+    """The tasks that send and receive."""
+
+    def __init__(self, node: Node, board: Board) -> None:
+        self._node, self._board, self._store = node, board, node.store
+        self._lines: dict[str, _Line] = {}
+        self._applied = dict(node.store.applied())
+        self._soon = trio.Event()
+        self._acks: dict[str, int] = {}
+        self._acked = trio.Event()
+        self.received = trio.Event()
+        """Set when much was received since it was last cleared: a reason to say so soon."""
+        self.sent_bytes = self.received_bytes = 0
+        self.crossing = [0.0, 0.0]
+        """URLs received from others, and the seconds that took."""
+
+    @property
+    def applied(self) -> dict[str, int]:
+        """By sender: the last piece that is on disk here."""
+        return dict(self._applied)
+
+    # Sending
+
+    def hurry(self) -> None:
+        """Send what there is without waiting for the next time."""
+        self._soon.set()
+
+    async def send(self) -> None:
+        """Put what is in the outboxes into Redis, again and again."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            with trio.move_on_after(self._node.config.exchange.every_s):
+                await self._soon.wait()
+            self._soon = trio.Event()
+            try:
+                await self._send_all()
+                pause_s = _FIRST_PAUSE_S
+            except TupleSpaceError as error:
+                self._node.log.warning("cannot send", why=str(error))
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _send_all(self) -> None:
+        outboxes = self._store.outboxes()
+        waiting = sum(box.bytes for box in outboxes.values())
+        self._node.outbox_is_full = waiting > self._node.config.exchange.outbox_bytes
+        if self._node.charter is None:
+            return
+        now = trio.current_time()
+        for receiver, box in outboxes.items():
+            line = self._lines.setdefault(receiver, _Line(box.first - 1, box.first - 1, now))
+            line.acked = max(line.acked, box.first - 1)
+            if line.sent > line.acked and now - line.moved_at > self._node.config.exchange.again_after_s:
+                line.sent, line.moved_at = line.acked, now
+            while line.sent < box.next - 1 and await self._send_some(receiver, line):
+                pass
+
+    async def _send_some(self, receiver: str, line: _Line) -> bool:
+        """One tuple, if what is under way leaves room for it."""
+        settings = self._node.config.exchange
+        under_way = self._store.outgoing(receiver, line.acked, settings.in_redis_bytes)
+        room = settings.in_redis_bytes - sum(len(piece) for number, piece in under_way if number <= line.sent)
+        pieces = [(number, piece) for number, piece in under_way if number > line.sent]
+        if not pieces or (room <= 0 and line.sent > line.acked):
+            return False
+        chosen: list[tuple[int, bytes]] = []
+        size = 0
+        for number, piece in pieces:
+            if chosen and size + len(piece) > settings.batch_bytes:
+                break
+            chosen.append((number, piece))
+            size += len(piece)
+        first, last = chosen[0][0], chosen[-1][0]
+        packed = msgpack.packb([piece for _, piece in chosen])
+        floor = self._store.outboxes()[receiver].first
+        inbox = self._board.inbox(receiver)
+        await inbox.out("batch", self._node.id, first, last, floor, self._node.epoch, packed)
+        if line.sent == line.acked:
+            line.moved_at = trio.current_time()
+        line.sent = last
+        self.sent_bytes += size
+        return True
+
+    def heard(self, members: Sequence[Member]) -> None:
+        """Heartbeats say what was received."""
+        for member in members:
+            number = member.pulse.applied.get(self._node.id, 0)
+            line = self._lines.get(member.id)
+            if line is not None and number > line.acked:
+                line.acked, line.moved_at = number, trio.current_time()
+                line.sent = max(line.sent, number)
+                self._acks[member.id] = number
+                self._acked.set()
+                self._soon.set()
+
+    async def forget(self) -> None:
+        """Delete from the outboxes what was received."""
+        while True:
+            await self._acked.wait()
+            self._acked = trio.Event()
+            acks, self._acks = self._acks, {}
+            await self._node.crawl.commit(Batch(acked=acks))
+            self._soon.set()
+
+    # Receiving
+
+    async def receive(self) -> None:
+        """Bring what comes in to disk, again and again."""
+        inbox = self._board.inbox(self._node.id)
+        while True:
+            try:
+                async with inbox.take("batch", str, int, int, int, int, bytes, many=_AT_ONCE) as taken:
+                    await self._take_in(taken.tuples)
+            except TupleSpaceError as error:
+                self._node.log.warning("cannot receive", why=str(error))
+                await trio.sleep(_FIRST_PAUSE_S)
+
+    async def _take_in(self, tuples: Sequence[tuple[Any, ...]]) -> None:
+        batch, ends, applied = Batch(), list[tuple[str, Range]](), dict(self._applied)
+        for _, sender, first, last, floor, epoch, packed in sorted(tuples, key=lambda each: each[1:3]):
+            if epoch > self._node.epoch and not await self._catch_up(epoch):
+                continue  # it comes again
+            # What came before the sender's first piece came, or went elsewhere.
+            before = max(applied.get(sender, 0), floor - 1)
+            if last <= before or first > before + 1:
+                continue
+            for number, piece in enumerate(msgpack.unpackb(packed), start=first):
+                if number > before:
+                    self._read(sender, piece, batch, ends)
+            applied[sender] = last
+            batch.applied[sender] = last
+        if not batch.applied:
+            return
+        began = time.perf_counter()
+        await self._node.arrived(batch, ends)
+        self.crossing[0] += sum(batch.received.values())
+        self.crossing[1] += time.perf_counter() - began
+        self.received_bytes += sum(len(each[-1]) for each in tuples)
+        self._applied = applied
+        self.received.set()
+
+    async def _catch_up(self, epoch: int) -> bool:
+        """Adopt the charter that a sender follows, before anything of it is located."""
+        charter = await self._board.charter(epoch)
+        if charter is not None:
+            await self._node.adopt(charter)
+        return self._node.epoch >= epoch
+
+    def _read(self, sender: str, piece: bytes, batch: Batch, ends: list[tuple[str, Range]]) -> None:
+        letter = mail.unpack(piece)
+        if letter.kind == "found":
+            own, passed = self._node.sorted_out(letter.found, always=True)
+            batch.found += own
+            batch.passed += passed
+        elif letter.kind == "rows":
+            batch.moved.append(letter.data)
+        else:
+            self._heed(sender, letter.data, batch, ends)
+        batch.received[sender] = batch.received.get(sender, 0) + mail.entries_of(piece)
+
+    def _heed(self, sender: str, data: bytes, batch: Batch, ends: list[tuple[str, Range]]) -> None:
+        """Words between gatherers that are no URLs."""
+        kind, *words = msgpack.unpackb(data)
+        if kind == END:
+            start, end = words
+            ends.append((sender, (start, end)))
+        elif kind == WITNESS:
+            # To have passed them on is to remember them, also when their owner is lost.
+            _, passed = self._node.sorted_out([Found(*each) for each in words[0]], always=False)
+            batch.passed += passed
+
+    # Receivers that are gone
+
+    async def reroute(self, receiver: str) -> None:
+        """Find other owners for what is in the outbox of one that is gone for good."""
+        after = 0
+        while pieces := self._store.outgoing(receiver, after, 1 << 20):
+            found: list[Found] = []
+            for _, piece in pieces:
+                letter = mail.unpack(piece)
+                found += letter.found
+            own, passed = self._node.sorted_out(found, always=True)
+            after = pieces[-1][0]
+            await self._node.crawl.commit(Batch(found=own, passed=passed, acked={receiver: after}))
+        self._lines.pop(receiver, None)

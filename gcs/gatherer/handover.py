@@ -1,0 +1,151 @@
+"""Ranges that change hands, while everything else is crawled.
+
+A range that leaves is fetched from no more. When nothing of it is under way, its rows go to the new owner as
+numbered pieces, then an end marker; when that is acknowledged, the rows are turned into rows of URLs that
+were passed on, and the range is foreign. A crash at any moment begins the range anew: rows merge by the
+larger state, so sending them twice does no harm. Many ranges are under way at a time; none waits for another.
+
+Ranges that were lost with their holder's disk: whatever was ever passed into them is passed on again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from gcs.core.holdings import Piece, Standing
+from gcs.gatherer.exchange import Exchange, end_marker
+from gcs.gatherer.node import Node, Range
+from gcs.store.records import Batch
+
+ROWS: Final = 2_000
+_PIECES_AT_ONCE: Final = 64
+_UNSENT_BYTES: Final = 8 << 20
+"""What may wait in an outbox before more rows are read for it."""
+_LOOK_EVERY_S: Final = 0.05
+
+
+class HandOver:
+    """The task that gives ranges away."""
+
+    def __init__(self, node: Node, exchange: Exchange) -> None:
+        self._node, self._exchange, self._store = node, exchange, node.store
+        self._sent: dict[tuple[Range, str], int] = {}
+        """By range and receiver: the number of the piece with its end marker."""
+        self.moved = 0
+        """Rows given away by this process."""
+
+    async def run(self) -> None:
+        """Give away what is leaving, and send again what was lost."""
+        while True:
+            changed = self._node.changed
+            leaving = self._node.holdings.pieces(Standing.LEAVING)
+            gone = {((piece.start, piece.end), piece.peer) for piece in leaving}
+            self._sent = {key: number for key, number in self._sent.items() if key in gone}
+            await self._close_outboxes()
+            for lost in list(self._node.resend):
+                await self._send_again(lost)
+            if not leaving:
+                await changed.wait()
+                continue
+            await self._send_rows([piece for piece in leaving if self._key(piece) not in self._sent])
+            await self._let_go()
+            await trio.sleep(_LOOK_EVERY_S)
+
+    @staticmethod
+    def _key(piece: Piece) -> tuple[Range, str]:
+        return (piece.start, piece.end), piece.peer
+
+    async def _send_rows(self, pieces: list[Piece]) -> None:
+        """Send the rows of ranges of which nothing is under way; small ones together."""
+        together: list[Piece] = []
+        batch = Batch()
+        count = 0
+        for piece in pieces:
+            if self._store.is_in_flight(piece.start, piece.end):
+                continue
+            at: str | None = piece.start
+            while at is not None:
+                packed, rows, at = self._store.chunk(at, piece.end, ROWS)
+                if rows:
+                    batch.rows.append((piece.peer, packed))
+                    count += rows
+                if count >= ROWS:
+                    await self._sent_off(batch, together)
+                    batch, together, count = Batch(), [], 0
+                    await self._until_there_is_room(piece.peer)
+                    if self._key(piece) not in {self._key(p) for p in self._leaving()}:
+                        break  # another charter has come meanwhile
+            else:
+                batch.mail.append((piece.peer, end_marker(piece.start, piece.end)))
+                together.append(piece)
+            if len(together) >= _PIECES_AT_ONCE:
+                await self._sent_off(batch, together)
+                batch, together, count = Batch(), [], 0
+        if batch.rows or batch.mail:
+            await self._sent_off(batch, together)
+
+    async def _sent_off(self, batch: Batch, ended: list[Piece]) -> None:
+        """Write rows and end markers to the outboxes."""
+        await self._node.crawl.commit(batch)
+        outboxes = self._store.outboxes()
+        for piece in ended:
+            self._sent[self._key(piece)] = outboxes[piece.peer].next - 1
+        self._exchange.hurry()
+
+    async def _until_there_is_room(self, receiver: str) -> None:
+        while True:
+            box = self._store.outboxes().get(receiver)
+            if box is None or box.bytes <= _UNSENT_BYTES:
+                return
+            await trio.sleep(_LOOK_EVERY_S)
+
+    def _leaving(self) -> list[Piece]:
+        return self._node.holdings.pieces(Standing.LEAVING)
+
+    async def _let_go(self) -> None:
+        """Forget the rows of ranges whose end was acknowledged."""
+        outboxes = self._store.outboxes()
+        done = [
+            (key, number)
+            for key, number in self._sent.items()
+            if key[1] in outboxes and outboxes[key[1]].first > number
+        ]
+        keys: list[str] = []
+        for (place, _), _ in done:
+            at: str | None = place[0]
+            while at is not None:
+                some, at = self._store.keys(at, place[1], ROWS, passed=False)
+                keys += some
+                if len(keys) >= ROWS:
+                    await self._release(keys)
+                    keys = []
+        if keys:
+            await self._release(keys)
+        if done:
+            await self._node.left([key for key, _ in done])
+
+    async def _release(self, keys: list[str]) -> None:
+        await self._node.crawl.commit(Batch(released=keys))
+        self.moved += len(keys)
+
+    # What was lost
+
+    async def _close_outboxes(self) -> None:
+        charter = self._node.charter
+        for receiver in charter.departed if charter else ():
+            box = self._store.outboxes().get(receiver)
+            if box is not None and box.next > box.first:
+                await self._exchange.reroute(receiver)
+
+    async def _send_again(self, lost: Range) -> None:
+        """Pass on again whatever was passed into a range, or queue it if the range is ours now."""
+        at: str | None = lost[0]
+        while at is not None:
+            keys, at = self._store.keys(at, lost[1], ROWS, passed=True)
+            if keys:
+                own, passed = self._node.sorted_out(self._store.founds(keys), always=True)
+                await self._node.crawl.commit(Batch(found=own, passed=passed))
+                self._exchange.hurry()
+        await self._node.resent(lost)

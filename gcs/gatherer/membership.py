@@ -1,0 +1,368 @@
+"""Being one of several: heartbeats, what they tell of the others, and what follows from that.
+
+A member is a counter that grows. Whether one is lost is decided by the clock of whoever watches it, and only
+over a time in which Redis was within reach all along: when Redis comes back after an hour, everyone is alive.
+
+The end is proven, not guessed. All members say that they are quiet: nothing queued, under way, leaving,
+coming or waiting in an outbox. Then all say so a second time, each later than all did the first time, and no
+counter of activity has moved between: so there was a moment at which all were quiet at once, with nothing on
+its way.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import trio
+
+from gcs import board as boards
+from gcs.board import Board, Member, Pulse
+from gcs.core.holdings import Standing
+from gcs.core.rulings import Rulings
+from gcs.errors import ConfigError
+from gcs.gatherer.exchange import Exchange
+from gcs.gatherer.node import Node
+from tuplespace import Fenced, TupleSpaceError, election
+
+_IDLE_S: Final = 3.0
+_MUCH: Final = 100
+"""URLs that others have to have queued before an idle gatherer asks for some."""
+_LIVELY_BEATS: Final = 5.0
+_JOIN_AGAIN_S: Final = 5.0
+_LEAST_T_S: Final = 10.0
+_ELECTION_S: Final = 10.0
+_Round = dict[str, tuple[int, str, int, int]]
+_COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+class Membership:
+    """The heartbeat of one gatherer, and its view of the others."""
+
+    def __init__(self, node: Node, board: Board, exchange: Exchange, answer: Callable[[int], None]) -> None:
+        """`answer` is called with the token of a leader who wants a report."""
+        self._node, self._board, self._exchange, self._answer = node, board, exchange, answer
+        self.members: dict[str, Member] = {}
+        self._seen: dict[str, tuple[int, float]] = {}
+        """By member: its beat, and when that last grew by our clock."""
+        # A counter that goes on growing after a restart.
+        self._beat = round(node.clock() * 1000)
+        self._started = trio.current_time()
+        self._called = 0
+        self._asked: dict[str, float] = {}
+        self._idle_since: float | None = None
+        self._wake = trio.Event()
+        self._first_round: _Round | None = None
+        self._proven = trio.Event()
+        self._rested_at = node.clock()
+        self.looked = trio.Event()
+        """Set, and replaced, whenever the members were looked at."""
+
+    # What others are like
+
+    def alive(self) -> list[Member]:
+        """Those whose counters grow, and this one."""
+        now = trio.current_time()
+        limit = _LIVELY_BEATS * self._node.config.member.heartbeat_s + 1
+        return [
+            member
+            for member in self.members.values()
+            if member.pulse.standing != "left"
+            and (member.id == self._node.id or now - self._seen[member.id][1] < limit)
+        ]
+
+    def lost(self) -> set[str]:
+        """Ids of those that have stood still for too long, and of those that have left."""
+        now, limit = trio.current_time(), self._node.config.member.forget_after_s
+        still = {each for each, (_, at) in self._seen.items() if now - at > limit and each != self._node.id}
+        left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
+        return still | left
+
+    def is_settled(self) -> bool:
+        """Whether all that are not lost follow the same charter, and no range is on its way between them."""
+        lost, epoch = self.lost(), self._node.epoch
+        charter = self._node.charter
+        expected = {*(charter.members if charter else ()), *self.members} - lost
+        for each in expected:
+            member = self.members.get(each)
+            if member is None:
+                return False
+            pulse = member.pulse
+            if pulse.standing == "joining" and not pulse.epoch:
+                continue
+            if pulse.epoch != epoch or any(peer not in lost for peer in (*pulse.leaving, *pulse.coming)):
+                return False
+        return True
+
+    # The heartbeat
+
+    async def run(self) -> None:
+        """Beat, look around, and act on it; raises ConfigError when another one has this name."""
+        await self._claim_name()
+        every_s = self._node.config.member.heartbeat_s
+        told = False
+        while True:
+            try:
+                await self._look_around()
+                told = False
+            except TupleSpaceError as error:
+                if not told:
+                    self._node.log.warning("no heartbeat", why=str(error))
+                    told = True
+                # Nobody is lost for what could not be seen.
+                now = trio.current_time()
+                self._seen = {each: (beat, now) for each, (beat, _) in self._seen.items()}
+                self._first_round = None
+            with trio.move_on_after(every_s if self._first_round is None else every_s / 4):
+                await self._wake.wait()
+            self._wake = trio.Event()
+
+    async def keep_awake(self) -> None:
+        """Beat at once when there is something to say: that it is quiet, that much was received."""
+        quiet = False
+        while True:
+            await trio.sleep(self._node.config.member.heartbeat_s / 10)
+            if self._exchange.received.is_set() or (not quiet and self._node.is_quiet()):
+                self._exchange.received = trio.Event()
+                self._wake.set()
+            quiet = self._node.is_quiet()
+
+    async def _claim_name(self) -> None:
+        """Refuse to be the second of one name: one that has it, and whose counter grows."""
+        node = self._node
+        while True:
+            try:
+                first = await self._board.members()
+                same = {each for each, m in first.items() if m.pulse.name == node.name and each != node.id}
+                same = {each for each in same if first[each].pulse.standing != "left"}
+                if same:
+                    await trio.sleep(3 * node.config.member.heartbeat_s)
+                    later = await self._board.members()
+                    alive = [each for each in same if each in later and later[each].beat > first[each].beat]
+                    if alive:
+                        raise ConfigError(
+                            f"another gatherer named {node.name} is in the crawl {node.config.crawl.name}; "
+                            "give this one another name with -s member.name=NAME."
+                        )
+                return
+            except TupleSpaceError as error:
+                node.log.warning("waiting for Redis", why=str(error))
+                await trio.sleep(node.config.member.heartbeat_s)
+
+    def pulse(self) -> Pulse:
+        """What this gatherer says of itself."""
+        node = self._node
+        leaving = Counter(piece.peer for piece in node.holdings.pieces(Standing.LEAVING))
+        coming = Counter(piece.peer for piece in node.holdings.pieces(Standing.COMING))
+        return Pulse(
+            name=node.name,
+            incarnation=node.incarnation,
+            epoch=node.epoch,
+            rulings=node.rulings.epoch,
+            standing=self._standing(),
+            applied=self._exchange.applied,
+            quiet=node.is_quiet(),
+            activity=node.crawl.activity,
+            leaving=dict(leaving),
+            coming=dict(coming),
+            pending={to: box.entries for to, box in node.store.outboxes().items() if box.next > box.first},
+            facts=node.facts(),
+        )
+
+    def _standing(self) -> str:
+        node = self._node
+        if node.has_left:
+            return "left"
+        if node.draining:
+            return "draining"
+        if node.charter is None or node.id not in node.charter.members:
+            return "joining"
+        return "paused" if node.rulings.is_paused(node.name) else "crawling"
+
+    async def _look_around(self) -> None:
+        node = self._node
+        self._beat += 1
+        await self._board.beat(node.id, self._beat, self.pulse())
+        node.heard_at = trio.current_time()
+        self.members = await self._board.members()
+        self._watch()
+        self.looked.set()
+        self.looked = trio.Event()
+        self._exchange.heard(list(self.members.values()))
+        now = await self._board.now()
+        await self._follow(now)
+        await self._want(now)
+        self._see_the_end()
+
+    def _watch(self) -> None:
+        """Note whose counters have grown; those of the charter that say nothing stand still too."""
+        now = trio.current_time()
+        charter = self._node.charter
+        known = {*self.members, *(charter.members if charter else ())}
+        for each in known:
+            beat = self.members[each].beat if each in self.members else 0
+            if each not in self._seen or self._seen[each][0] != beat:
+                self._seen[each] = (beat, now)
+        self._seen = {each: self._seen[each] for each in known}
+
+    # What follows
+
+    async def _follow(self, now: Mapping[str, tuple[int, bytes]]) -> None:
+        """Adopt what is newer, put up again what Redis has lost."""
+        node = self._node
+        epoch = now.get(boards.CHARTER, (0, b""))[0]
+        if epoch > node.epoch:
+            charter = await self._board.charter(epoch)
+            if charter is not None:
+                await node.adopt(charter)
+        elif epoch < node.epoch and node.charter is not None:
+            await self._publish_again()
+        token = now.get(boards.CALL, (0, b""))[0]
+        if token > max(self._called, node.epoch):
+            self._called = token
+            self._answer(token)
+        rulings, data = now.get(boards.RULINGS, (0, b""))
+        if rulings > node.rulings.epoch:
+            await node.obey(Rulings.from_bytes(data))
+        elif rulings < node.rulings.epoch:
+            await self._board.put_up(boards.RULINGS, node.rulings.epoch, node.rulings.to_bytes())
+        ended = node.rulings.ended(self._rested_at, node.clock())
+        self._rested_at = node.clock()
+        if ended:
+            node.crawl.release(ended)
+        node.finished = boards.FINISHED in now and now[boards.FINISHED][0] > node.epoch and node.is_quiet()
+        await self._leave_if_done()
+
+    async def _publish_again(self) -> None:
+        """Redis has an older charter, or none: it has lost this one."""
+        charter = self._node.charter
+        assert charter is not None
+        try:
+            await self._board.publish(charter)
+        except Fenced:
+            return  # there is a newer one after all
+        self._node.log.info("published the plan again", epoch=charter.epoch)
+
+    async def _leave_if_done(self) -> None:
+        """A gatherer that was drained leaves when nobody has anything for it any more."""
+        node = self._node
+        charter = node.charter
+        if not node.draining or charter is None or node.id in charter.members or not node.is_quiet():
+            return
+        others = [each for each in self.alive() if each.id != node.id]
+        if all(each.pulse.epoch >= charter.epoch and node.id not in each.pulse.pending for each in others):
+            node.has_left = True
+            await self._board.beat(node.id, self._beat + 1, self.pulse())
+
+    async def _want(self, now: Mapping[str, tuple[int, bytes]]) -> None:
+        """Ask for a new plan where there is a reason for one."""
+        node, config = self._node, self._node.config
+        charter = node.charter
+        if charter is None:
+            if boards.CHARTER not in now:
+                await self._ask("first")
+            return
+        if node.id not in charter.members and not node.draining:
+            await self._ask("join")
+        if node.draining and node.id in charter.members:
+            await self._ask("drain")
+        gone = [each for each in self.lost() if each in charter.members and each not in charter.departed]
+        if gone:
+            await self._ask("lost")
+        if trio.current_time() - node.adopted_at < config.rebalance.cooldown_s or not self.is_settled():
+            return
+        reason = self._uneven()
+        if reason:
+            await self._ask(reason)
+
+    def _uneven(self) -> str:
+        """Why the work should be shared out anew; "" if it need not."""
+        node, config = self._node, self._node.config
+        others = [each for each in self.alive() if each.id != node.id]
+        queued = max((int(each.pulse.facts.get("queued", 0)) for each in others), default=0)
+        idle = node.crawl.is_idle and not node.store.counts().queued and not node.rulings.is_paused(node.name)
+        if not idle:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = trio.current_time()
+        elif trio.current_time() - self._idle_since > _IDLE_S and queued > _MUCH:
+            return "idle"
+        times = [float(each.pulse.facts.get("remaining_s", 0.0)) for each in self.alive()]
+        mean = sum(times) / len(times) if times else 0.0
+        if len(times) > 1 and max(times) > _LEAST_T_S and max(times) > config.rebalance.imbalance * mean:
+            return "imbalance"
+        return self._event()
+
+    def _event(self) -> str:
+        """The first event of the configuration that has come."""
+        facts = self._node.facts()
+        for event in self._node.config.rebalance.when:
+            sign = next(sign for sign in _COMPARE if sign in event)
+            name, _, limit = event.partition(sign)
+            value: Any = facts.get(name)
+            if isinstance(value, int | float) and _COMPARE[sign](value, float(limit)):
+                return event
+        return ""
+
+    async def _ask(self, reason: str) -> None:
+        now = trio.current_time()
+        if now - self._asked.get(reason, -_JOIN_AGAIN_S) < _JOIN_AGAIN_S:
+            return
+        self._asked[reason] = now
+        await self._board.ask_for_plan(reason, self._node.name)
+
+    # The end
+
+    def _see_the_end(self) -> None:
+        """Compare two rounds of heartbeats in which all are quiet."""
+        now = self._round()
+        before, self._first_round = self._first_round, now
+        if now is None or before is None or before.keys() != now.keys():
+            return
+        if any(before[each][1:] != now[each][1:] for each in now):
+            return
+        self._first_round = before
+        # The first beat after that of the first round may have been made before it was heard here.
+        if all(now[each][0] >= before[each][0] + 2 for each in now) and min(now) == self._node.id:
+            self._proven.set()
+
+    def _round(self) -> _Round | None:
+        """Beat, incarnation, activity and epoch of all members; None unless all are quiet."""
+        charter, lost = self._node.charter, self.lost()
+        if charter is None or self._node.finished or not self.is_settled():
+            return None
+        members = {each: member for each, member in self.members.items() if each not in lost}
+        if not members or any(each not in members for each in charter.members if each not in lost):
+            return None
+        pulses = {each: member.pulse for each, member in members.items()}
+        if not all(pulse.quiet and pulse.epoch == charter.epoch for pulse in pulses.values()):
+            return None
+        return {
+            each: (members[each].beat, pulse.incarnation, pulse.activity, pulse.epoch)
+            for each, pulse in pulses.items()
+        }
+
+    async def conclude(self) -> None:
+        """Declare the crawl finished when that is proven and no seeds wait."""
+        while True:
+            await self._proven.wait()
+            with suppress(TupleSpaceError):
+                if await self._board.seeds_wait():
+                    continue
+                async with election(
+                    self._board.space, boards.LEADER, lease=_ELECTION_S, floor=self._node.epoch
+                ) as leadership:
+                    if self._first_round is not None:
+                        await self._board.put_up(boards.FINISHED, leadership.token, fence=leadership.fence)
+                        self._node.log.info("finished")
+            self._proven = trio.Event()
+            self._first_round = None
+            self._wake.set()

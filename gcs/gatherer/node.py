@@ -1,0 +1,266 @@
+"""A gatherer among others: who it is, which charter it follows, and what it holds.
+
+Everything that others may rely on is on disk before it is said: holdings and charter change in one commit
+with the rows that the change is about. One change at a time: adopting a charter, the arrival of a range and
+its departure would otherwise overwrite each other.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+import structlog
+import trio
+
+from gcs.config import Config
+from gcs.core.holdings import Charter, Extent, Holdings, Standing
+from gcs.core.rulings import Rulings
+from gcs.core.tree import Expansion
+from gcs.core.urls import AFTER
+from gcs.store.records import Batch, Found, Passed
+from gcs.store.store import Store
+
+if TYPE_CHECKING:
+    from gcs.gatherer.crawl import Crawl
+
+CHARTER: Final = "charter"
+HOLDINGS: Final = "holdings"
+RESEND: Final = "resend"
+RULINGS: Final = "rulings"
+DRAINING: Final = "draining"
+_SILENT_SHARE: Final = 0.8
+"""Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
+
+Range = tuple[str, str | None]
+
+
+class Node:
+    """What the tasks of one gatherer share; the territory of its crawl."""
+
+    def __init__(self, config: Config, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+        self.config, self.store, self.clock = config, store, clock
+        self.id = store.identity
+        self.name = config.member.name or socket.gethostname()
+        self.incarnation = secrets.token_hex(4)
+        self.log = structlog.get_logger().bind(gatherer=self.name)
+        self._changing = trio.Lock()
+        stored = store.get_meta(CHARTER)
+        self.charter = Charter.from_bytes(stored) if stored else None
+        held = store.get_meta(HOLDINGS)
+        self.holdings = Holdings.from_bytes(held) if held else Holdings()
+        resend = store.get_meta(RESEND)
+        self.resend: list[Range] = [(a, b) for a, b in msgpack.unpackb(resend)] if resend else []
+        self.rulings = Rulings.from_bytes(store.get_meta(RULINGS) or b"")
+        self.draining = store.get_meta(DRAINING) is not None
+        self.adopted_at = trio.current_time()
+        self.heard_at = trio.current_time()
+        """When a heartbeat last reached Redis."""
+        self.finished = False
+        self.has_left = False
+        self.taking_in = 0
+        """Seeds and orders that are on their way from Redis to the disk."""
+        self.outbox_is_full = False
+        self.changed = trio.Event()
+        """Set, and replaced, whenever charter or holdings have changed."""
+        self._crawl: Crawl | None = None
+
+    @property
+    def crawl(self) -> Crawl:
+        """The crawl whose territory this is."""
+        assert self._crawl is not None
+        return self._crawl
+
+    @crawl.setter
+    def crawl(self, crawl: Crawl) -> None:
+        self._crawl = crawl
+
+    def check_expansion(self) -> None:
+        """Count in the expansion of the charter, also when the one on disk is from before it."""
+        if self.charter is not None:
+            fresh = Expansion.from_bytes(self.charter.expansion)
+            if fresh.boundaries() != self.crawl.expansion.boundaries():
+                self.crawl.count_anew(fresh)
+
+    @property
+    def epoch(self) -> int:
+        """That of the charter; 0 before the first."""
+        return self.charter.epoch if self.charter else 0
+
+    # The territory
+
+    def route(self, found: Sequence[Found]) -> tuple[list[Found], list[Passed]]:
+        """Of URLs that were found, those that are ours, and the others with their owners."""
+        return self.sorted_out(found, always=False)
+
+    def sorted_out(self, found: Sequence[Found], *, always: bool) -> tuple[list[Found], list[Passed]]:
+        """The same; `always` for what has to go on even if it was passed on before."""
+        if self.charter is None:
+            return list(found), []
+        owner, me = self.charter.owners.owner, self.id
+        own: list[Found] = []
+        passed: list[Passed] = []
+        for each in found:
+            to = owner(each.key)
+            if to == me:
+                own.append(each)
+            else:
+                passed.append(Passed(to, each, always))
+        return own, passed
+
+    def extent(self, host: str) -> Extent:
+        """How much of a host may be fetched here now."""
+        held = self.holdings.extent(host)
+        free = self.rulings.extent(host, self.clock())
+        if free is Extent.ALL or held is Extent.NONE:
+            return held
+        return free if held is Extent.ALL else min(held, free, key=[Extent.NONE, Extent.SOME].index)
+
+    def may_fetch(self, key: str) -> bool:
+        """Whether a URL may be fetched here now."""
+        if self.rulings.resting and self.rulings.rests(key, self.clock()):
+            return False
+        return self.holdings.may_fetch(key)
+
+    def may_begin(self) -> bool:
+        """Not without a charter, when paused, when others take nothing, or when it is forgotten soon."""
+        if self.charter is None or self.outbox_is_full or self.rulings.is_paused(self.name):
+            return False
+        silent_s = trio.current_time() - self.heard_at
+        return silent_s < _SILENT_SHARE * self.config.member.forget_after_s
+
+    def is_over(self) -> bool:
+        """When all gatherers are known to have finished and this one is to end then, or when it has left."""
+        return self.has_left or (self.finished and self.config.member.leave_when_finished)
+
+    # Quiet
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is queued, under way, leaving, coming, or waiting for others."""
+        return (
+            self.charter is not None
+            and not self.taking_in
+            and not self.resend
+            and not self.holdings.pieces(Standing.LEAVING, Standing.COMING)
+            and not self.store.counts().queued
+            and self.crawl.is_idle
+            and not any(box.next > box.first for box in self.store.outboxes().values())
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """The statistics that are published with every heartbeat."""
+        counts, tally, boxes = self.store.counts(), self.crawl.tally, self.store.outboxes().values()
+        pages, seconds = self.crawl.paces.total
+        rate = pages / seconds if seconds > 0 else 0.0
+        return {
+            "pages": tally.pages,
+            "bytes": tally.size_bytes,
+            "failed": sum(tally.reasons.values()),
+            "queued": counts.queued,
+            "done": counts.done,
+            "dropped": counts.dropped,
+            "passed": counts.passed,
+            "under_way": self.crawl.busy,
+            "outbox": sum(box.entries for box in boxes),
+            "outbox_bytes": sum(box.bytes for box in boxes),
+            "rate": round(rate, 3),
+            "remaining_s": round(counts.queued / rate, 3) if rate > 0 else 0.0,
+            "held": len(self.holdings.pieces(Standing.HELD)),
+        }
+
+    # Changes
+
+    async def adopt(self, charter: Charter) -> None:
+        """Follow a charter from now on, if it is newer than the one in force."""
+        async with self._changing:
+            if charter.epoch <= self.epoch:
+                return
+            after = self.holdings.adopted(charter, self.id)
+            changed = self.holdings.differences(after)
+            lost = [*self.resend, *((start, end) for start, end in charter.lost)]
+            # At once nothing more is fetched of what leaves. Of what came, nothing is written before this is.
+            self.charter, self.holdings, self.resend = charter, after, lost
+            self.crawl.release(changed)
+            meta = {
+                CHARTER: charter.to_bytes(),
+                HOLDINGS: after.to_bytes(),
+                RESEND: msgpack.packb(lost) if lost else b"",
+            }
+            await self.crawl.commit(Batch(meta=meta))
+            self.crawl.count_anew(Expansion.from_bytes(charter.expansion))
+            self.adopted_at = trio.current_time()
+            self.finished = False
+            self.log.info(
+                "adopted a plan",
+                epoch=charter.epoch,
+                reason=charter.reason,
+                leaving=len(after.pieces(Standing.LEAVING)),
+                coming=len(after.pieces(Standing.COMING)),
+            )
+            self._tell()
+
+    async def arrived(self, batch: Batch, ends: Sequence[tuple[str, Range]]) -> None:
+        """Write what was received; the ranges that are whole by that are held once it is written."""
+        if not ends:
+            await self.crawl.commit(batch)
+            return
+        async with self._changing:
+            after = self.holdings
+            for sender, (start, end) in ends:
+                after = after.arrived(start, end, sender)
+                after = self._stray(after, start, end)
+            batch.meta[HOLDINGS] = after.to_bytes()
+            await self.crawl.commit(batch)
+            changed = self.holdings.differences(after)
+            self.holdings = after
+            self.crawl.release(changed)
+            self._tell()
+
+    def _stray(self, holdings: Holdings, start: str, end: str | None) -> Holdings:
+        """Rows that came for a range which has another owner by now have to go on to that one."""
+        assert self.charter is not None
+        return holdings.strayed(start, end, self.charter.owners, self.id)
+
+    async def left(self, pieces: Sequence[tuple[Range, str]]) -> None:
+        """Their receivers have all rows of these ranges."""
+        async with self._changing:
+            after = self.holdings
+            for (start, end), receiver in pieces:
+                after = after.left(start, end, receiver)
+            await self.crawl.commit(Batch(meta={HOLDINGS: after.to_bytes()}))
+            self.holdings = after
+            self._tell()
+
+    async def resent(self, done: Range) -> None:
+        """What was passed into a lost range is on its way again."""
+        async with self._changing:
+            self.resend = [each for each in self.resend if each != done]
+            packed = msgpack.packb(self.resend) if self.resend else b""
+            await self.crawl.commit(Batch(meta={RESEND: packed}))
+            self._tell()
+
+    async def obey(self, rulings: Rulings) -> None:
+        """Let other rulings be in force, if they are newer."""
+        async with self._changing:
+            if rulings.epoch <= self.rulings.epoch:
+                return
+            touched = self.rulings.resting.keys() ^ rulings.resting.keys()
+            self.rulings = rulings
+            self.crawl.release([(prefix, prefix + AFTER) for prefix in touched])
+            await self.crawl.commit(Batch(meta={RULINGS: rulings.to_bytes()}))
+            self.log.info("rulings are in force", epoch=rulings.epoch)
+            self._tell()
+
+    async def drain(self) -> None:
+        """Give everything to others, and leave."""
+        self.draining = True
+        await self.crawl.commit(Batch(meta={DRAINING: b"yes"}))
+        self._tell()
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()

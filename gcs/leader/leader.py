@@ -1,0 +1,200 @@
+"""A round of planning, led by whichever gatherer takes the wish for one.
+
+The wish is a leased tuple, so when a leader dies at any step another one finds it again and begins anew.
+Every plan needs an election of its own: its token is the epoch of the plan, and a leader that was replaced
+meanwhile is refused when it publishes. Until it is published nothing has changed for anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from gcs import board as boards
+from gcs.board import Board, Member
+from gcs.core import rounds
+from gcs.core.holdings import NOBODY, Charter, Standing, facts
+from gcs.core.placement import Plan, Sites
+from gcs.domains import registered_domain
+from gcs.gatherer.exchange import Exchange
+from gcs.gatherer.membership import Membership
+from gcs.gatherer.node import Node, Range
+from gcs.leader.reports import Account, by_site, levels
+from tuplespace import Leadership, LeadershipLost, TupleSpaceError, election
+
+AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", "operator"})
+"""Reasons that do not wait for the cool-down."""
+_LEASE_S: Final = 10.0
+_SETTLED_WITHIN_S: Final = 60.0
+_PAUSE_S: Final = 1.0
+
+
+class Leader:
+    """The part of a gatherer that leads, when it is its turn, and that reports to whoever leads."""
+
+    def __init__(self, node: Node, board: Board, membership: Membership, exchange: Exchange) -> None:
+        self._node, self._board, self._membership, self._exchange = node, board, membership, exchange
+        self._sites = Sites(registered_domain)
+
+    # Reporting
+
+    async def account(self) -> bytes:
+        """What this gatherer has seen since the last plan, and what it holds."""
+        node = self._node
+        seen = node.crawl.expansion.to_bytes()
+        node.crawl.reported()
+        paces = list(node.crawl.paces)
+        with_levels = await trio.to_thread.run_sync(lambda: levels(seen, node.store.hosts()))
+        report = rounds.Report(
+            gatherer=node.id,
+            expansion=with_levels,
+            paces=by_site(paces, self._sites),
+            crossing=(self._exchange.crossing[0], self._exchange.crossing[1]),
+        )
+        pieces = node.holdings.pieces(Standing.HELD, Standing.LEAVING, Standing.COMING)
+        return Account(report, [(piece.start, piece.end) for piece in pieces]).to_bytes()
+
+    async def answer(self, token: int) -> None:
+        """Report to a leader."""
+        try:
+            await self._board.report(token, self._node.id, await self.account())
+        except TupleSpaceError as error:
+            self._node.log.warning("cannot report", why=str(error))
+
+    # Leading
+
+    async def run(self) -> None:
+        """Take wishes for a new plan, and make it."""
+        while True:
+            try:
+                async with self._board.space.take("rebalance", str, str, many=100, lease=_LEASE_S) as wishes:
+                    reasons = [str(reason) for _, reason, _ in wishes]
+                    if await self._is_time(reasons) and await self.lead(reasons) is None:
+                        wishes.give_back()
+                        await trio.sleep(_PAUSE_S)
+            except (TupleSpaceError, LeadershipLost) as error:
+                self._node.log.warning("a round of planning failed", why=str(error))
+                await trio.sleep(_PAUSE_S)
+
+    async def _is_time(self, reasons: Sequence[str]) -> bool:
+        """Wait for the cool-down and for ranges that are on their way; False if the reasons are gone."""
+        node = self._node
+        if AT_ONCE.isdisjoint(reasons):
+            left_s = node.adopted_at + node.config.rebalance.cooldown_s - trio.current_time()
+            if node.charter is not None and left_s > 0:
+                return False  # somebody was quicker; whoever still wants it will say so again
+        with trio.move_on_after(_SETTLED_WITHIN_S):
+            while not self._membership.is_settled():
+                await self._membership.looked.wait()
+            return bool(self._membership.members)
+        node.log.warning("no new plan: ranges are still on their way")
+        return False
+
+    async def lead(self, reasons: Sequence[str], *, dry: bool = False) -> Charter | None:
+        """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.
+
+        That no range is on its way under the charter in force stays so until there is another, and that
+        cannot be while this one leads: so it is enough to see that this one follows the charter in force.
+        """
+        node = self._node
+        async with election(self._board.space, boards.LEADER, lease=_LEASE_S, floor=node.epoch) as leadership:
+            now = await self._board.now()
+            if now.get(boards.CHARTER, (0, b""))[0] > node.epoch:
+                return None
+            accounts = await self._collect(leadership)
+            reason = ", ".join(sorted(set(reasons)))
+            members, lost = dict(self._membership.members), self._membership.lost()
+            plan = partial(self._planned, leadership.token, reason, accounts, members, lost)
+            charter = await trio.to_thread.run_sync(plan)
+            if dry:
+                return charter
+            await self._board.publish(charter)
+            node.log.info(
+                "published a plan",
+                epoch=charter.epoch,
+                reason=charter.reason,
+                members=len(charter.members),
+                moved=round(charter.forecast.get("moved", 0)),
+            )
+        await node.adopt(charter)
+        return charter
+
+    async def _collect(self, leadership: Leadership) -> dict[str, Account]:
+        """The reports of all that answer before the deadline."""
+        node = self._node
+        asked = [each.id for each in self._membership.alive() if each.id != node.id]
+        await self._board.put_up(boards.CALL, leadership.token, fence=leadership.fence)
+        own = await self.account()
+        answers = await self._board.reports(leadership.token, asked, node.config.rebalance.deadline_s)
+        accounts = {each: Account.from_bytes(data) for each, data in answers.items()}
+        return accounts | {node.id: Account.from_bytes(own)}
+
+    def _planned(
+        self,
+        epoch: int,
+        reason: str,
+        accounts: Mapping[str, Account],
+        members: Mapping[str, Member],
+        lost: set[str],
+    ) -> Charter:
+        """The next charter. It may take long."""
+        config, before = self._node.config, self._node.charter
+        draining = {each for each, m in members.items() if m.pulse.standing == "draining"}
+        known = {*(before.members if before else ()), *accounts} - lost
+        pinned = known - accounts.keys()
+        owners = sorted(accounts.keys() - draining)
+        if not owners:
+            # The last one wants to leave: it keeps what it has until another one comes.
+            owners = sorted(accounts)
+            draining = set()
+        held: dict[str, list[Range]] = {each: list(account.holds) for each, account in accounts.items()}
+        for each in pinned:
+            held[each] = before.owners.ranges(each) if before else []
+        sources = facts(held)
+        outcome = rounds.replan(
+            rounds.Terms(
+                strategy=config.placement.strategy,
+                method=config.partition.method,
+                split_hosts=config.placement.split_hosts,
+                delta=config.partition.delta,
+                worth=config.partition.worth,
+            ),
+            before.state if before else None,
+            owners,
+            [account.report for account in accounts.values()],
+            sources,
+            seed=epoch % (1 << 32),
+            domain=registered_domain,
+            pinned=sorted(pinned),
+            leaving=sorted(draining & accounts.keys()),
+        )
+        names = {each: members[each].pulse.name for each in owners if each in members}
+        names |= {each: (before.members.get(each, each) if before else each) for each in pinned}
+        departed = {*(before.departed if before else ()), *lost} - accounts.keys() - pinned
+        return Charter(
+            epoch=epoch,
+            owners=outcome.plan,
+            sources=sources,
+            members={each: names.get(each, each) for each in (*owners, *sorted(pinned))},
+            lost=_lost(before, sources),
+            departed=sorted(departed),
+            reason=reason,
+            strategy=config.placement.strategy,
+            state=outcome.state,
+            expansion=outcome.expansion,
+            forecast=_shown(outcome.forecast),
+            probes=[(probe.site, probe.gatherer) for probe in outcome.probes],
+        )
+
+
+def _lost(before: Charter | None, sources: Plan) -> list[Range]:
+    """The ranges that somebody held, and nobody does any more."""
+    return sources.ranges(NOBODY) if before else []
+
+
+def _shown(forecast: rounds.Forecast) -> dict[str, Any]:
+    return {**asdict(forecast), "times": dict(forecast.times)}

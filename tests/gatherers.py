@@ -1,0 +1,150 @@
+"""Gatherers for tests: real processes of `gcs gatherer` on a real Redis and a synthetic web."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from gcs import board as boards
+from gcs.board import Board, Member
+from gcs.config import Config, load
+from tests.crawling import ROOT, Server, command
+from tests.servers import Node
+
+PACE = (
+    "member.heartbeat=200ms",
+    "exchange.every=100ms",
+    "exchange.again_after=1s",
+    "rebalance.cooldown=2s",
+    "rebalance.deadline=3s",
+)
+
+
+@dataclass(slots=True)
+class Process:
+    """A gatherer that runs, or ran."""
+
+    name: str
+    directory: Path
+    child: subprocess.Popen[bytes] | None = None
+    log: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = self.directory.with_suffix(".log")
+
+
+class Gatherers:
+    """Some gatherers of one crawl."""
+
+    def __init__(
+        self,
+        redis: str,
+        served: Server,
+        place: Path,
+        settings: Sequence[str] = (),
+        *,
+        pace: Sequence[str] = PACE,
+    ) -> None:
+        self.served, self.place = served, place
+        self._redis = redis
+        self._settings = [
+            *pace,
+            "store.keep_free=0B",
+            f"redis.url={redis}",
+            "member.leave_when_finished=true",
+            *settings,
+        ]
+        self.processes: dict[str, Process] = {}
+
+    @property
+    def config(self) -> Config:
+        """The configuration that they share."""
+        return load(overrides=self._settings, environ={}, system_file=Path("/nonexistent")).config
+
+    def start(self, name: str, *settings: str) -> None:
+        """Start one, or start it again."""
+        process = self.processes.setdefault(name, Process(name, self.place / name))
+        line = command("gatherer", "--into", str(process.directory), hosts=self.served.hosts)
+        for each in (*self._settings, f"member.name={name}", *settings):
+            line += ["-s", each]
+        with process.log.open("ab") as log:
+            process.child = subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=log)
+
+    def kill(self, name: str) -> None:
+        """Kill one."""
+        child = self.processes[name].child
+        assert child is not None
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+
+    def stop(self) -> None:
+        """End all."""
+        for process in self.processes.values():
+            if process.child is not None and process.child.poll() is None:
+                process.child.kill()
+                process.child.wait()
+
+    def wait(self, timeout_s: float, *, but: Sequence[str] = ()) -> dict[str, int]:
+        """The exit codes, when all have ended by themselves."""
+        deadline = time.monotonic() + timeout_s
+        codes = {}
+        for name, process in self.processes.items():
+            if name not in but and process.child is not None:
+                codes[name] = process.child.wait(max(0.1, deadline - time.monotonic()))
+        return codes
+
+    # What they say
+
+    def ask(self, question: Callable[[Board], Any]) -> Any:
+        """Ask the board something."""
+
+        async def asked() -> Any:
+            async with boards.opened(self.config) as board:
+                return await question(board)
+
+        return trio.run(asked)
+
+    def members(self) -> dict[str, Member]:
+        """By name, as the board has them."""
+        found = self.ask(lambda board: board.members())
+        return {member.pulse.name: member for member in found.values()}
+
+    def seed(self, urls: Sequence[str]) -> None:
+        """Give them something to begin with."""
+        self.ask(lambda board: board.seed(urls))
+
+    def until(
+        self, condition: Callable[[dict[str, Member]], object], what: str, timeout_s: float = 60
+    ) -> None:
+        """Wait until the members say something."""
+        deadline = time.monotonic() + timeout_s
+        while not condition(self.members()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what}: {self.members()}")
+            time.sleep(0.1)
+
+    def pages(self) -> int:
+        """Pages that all have fetched."""
+        return sum(int(member.pulse.facts.get("pages", 0)) for member in self.members().values())
+
+
+@contextmanager
+def gatherers(
+    redis: Node | str, served: Server, place: Path, settings: Sequence[str] = (), **options: Any
+) -> Iterator[Gatherers]:
+    """Some gatherers, all of which end with the block."""
+    place.mkdir(exist_ok=True)
+    url = redis if isinstance(redis, str) else redis.url
+    group = Gatherers(url, served, place, settings, **options)
+    try:
+        yield group
+    finally:
+        group.stop()
