@@ -107,6 +107,7 @@ class Sharing:
             self._groups.sites,
             np.where(fast, 0.0, learned.weight),
             self.belief.pace[:, self._columns],
+            learned.paces.tried[:, self._columns],
         )
         self._work = self._of_groups(knowledge.work)
         self._rows = self._of_groups(knowledge.rows)
