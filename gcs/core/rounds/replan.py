@@ -81,8 +81,9 @@ def _decided(
         plan, probes = by_site(strategy, knowledge, sides, reports, sites, rng)
         return plan, foreseen(strategy, plan, knowledge, sides, sites), probes
     knowledge.strategy, knowledge.own = strategy, None
-    sharing = Sharing(terms, knowledge, sides, sites)
-    shared, promised = sharing.shared({r.gatherer: r.cap for r in reports if r.cap is not None})
+    caps = {report.gatherer: report.cap for report in reports if report.cap is not None}
+    sharing = Sharing(terms, knowledge, sides, sites, caps)
+    shared, promised = sharing.shared()
     plan = sides.respected(shared)
     return plan, promised, sharing.probes(plan, rng)
 
