@@ -219,7 +219,11 @@ class _Duration(click.ParamType[float]):
     help="A first expansion of the URL tree: URL prefixes and cuts, one to a line.",
 )
 @click.option(
-    "-n", "gatherers", type=click.IntRange(1, 1), default=1, help="How many gatherers; one, so far."
+    "-n",
+    "asked",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="How many gatherers; one, or as many as before.",
 )
 @click.pass_obj
 @click.pass_context
@@ -235,21 +239,24 @@ def crawl(
     max_time: float | None,
     rules: tuple[str, ...],
     expansion: Path | None,
-    gatherers: int,
+    asked: int | None,
 ) -> None:
     """Crawl from these URLs on, until there is nothing left or a limit is reached."""
-    del gatherers
     if rules:
         invocation = replace(invocation, overrides=(*invocation.overrides, f"crawl.scope={' '.join(rules)}"))
-    from gcs.gatherer import session
+    from gcs.gatherer import fleet, parts, session
     from gcs.gatherer.crawl import Limits
 
+    gatherers = parts.number(directory, asked, resume=resume)
     loaded = invocation.load_again(session.settings_of(directory) if resume else ())
 
     limits = Limits(max_pages or math.inf, math.inf if max_time is None else max_time)
     every = [*urls, *(session.read_seeds(seeds) if seeds else ())]
-    kept = loaded.changed(("crawl", "fetch", "store", "summary"))
-    ctx.exit(session.crawl(loaded.config, session.Request(every, directory, resume, expansion, kept, limits)))
+    kept = loaded.changed([each for each in config.SECTIONS if each not in ("redis", "log")])
+    request = session.Request(every, directory, resume, expansion, kept, limits)
+    if gatherers == 1:
+        ctx.exit(session.crawl(loaded.config, request))
+    ctx.exit(fleet.crawl(loaded.config, request, gatherers))
 
 
 @main.command()

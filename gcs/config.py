@@ -281,6 +281,16 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
 )
 
 
+def variables(config: Config) -> dict[str, str]:
+    """The environment that gives this configuration, and no file beside it; it has the secrets in it."""
+    plain, found = Config(), {"GCS_CONFIG": os.devnull}
+    for setting in SETTINGS.values():
+        value = getattr(getattr(config, setting.section), setting.field)
+        if value != getattr(getattr(plain, setting.section), setting.field):
+            found[setting.variable] = setting.kind.written(value) if setting.kind.quotable else value
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A configuration, the file it was read from, and for each setting the layer that it came from."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Final
@@ -15,53 +15,52 @@ from typing import IO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gcs.errors import UsageError
+from gcs.gatherer import parts
 from gcs.summary import formats, sml
 from gcs.summary.records import SCHEMA, Edge, Summary
 
-Writer = Callable[[Path, IO[bytes]], int]
+Writer = Callable[[Sequence[Path], IO[bytes]], int]
 
 
 def export(directory: Path, kind: str, stream: IO[bytes]) -> int:
     """Write what a crawl has kept to a stream, and say how many records that were; raises UsageError."""
-    if not (directory / "format").exists():
-        raise UsageError(f"{directory} holds no crawl; name the directory that was given as --into.")
-    return FORMATS[kind](directory, stream)
+    return FORMATS[kind](parts.parts(directory), stream)
 
 
-def tables(directory: Path, kind: str) -> Iterator[pa.Table]:
-    """The segments of a kind, in the order in which they were written."""
-    for path in sorted((directory / kind).glob("part-*.parquet")):
-        yield pq.read_table(path, schema=SCHEMA[kind])
+def tables(stores: Sequence[Path], kind: str) -> Iterator[pa.Table]:
+    """The segments of a kind, store by store in the order in which they were written."""
+    for store in stores:
+        for path in sorted((store / kind).glob("part-*.parquet")):
+            yield pq.read_table(path, schema=SCHEMA[kind])
 
 
-def summaries(directory: Path) -> Iterator[Summary]:
+def summaries(stores: Sequence[Path]) -> Iterator[Summary]:
     """All summaries."""
-    for table in tables(directory, "summaries"):
+    for table in tables(stores, "summaries"):
         yield from (Summary.from_row(row) for row in table.to_pylist())
 
 
-def links(directory: Path) -> Iterator[Edge]:
+def links(stores: Sequence[Path]) -> Iterator[Edge]:
     """All links."""
-    for table in tables(directory, "links"):
+    for table in tables(stores, "links"):
         for columns in zip(*(column.to_pylist() for column in table.columns), strict=True):
             yield Edge(*columns)
 
 
-def _jsonl(directory: Path, stream: IO[bytes]) -> int:
+def _jsonl(stores: Sequence[Path], stream: IO[bytes]) -> int:
     count = 0
-    for summary in summaries(directory):
+    for summary in summaries(stores):
         stream.write(formats.to_json(summary).encode() + b"\n")
         count += 1
     return count
 
 
-def _sml(directory: Path, stream: IO[bytes]) -> int:
+def _sml(stores: Sequence[Path], stream: IO[bytes]) -> int:
     count = 0
 
     def entries() -> Iterator[sml.Entry]:
         nonlocal count
-        for summary in summaries(directory):
+        for summary in summaries(stores):
             count += 1
             yield sml.Entry(summary)
 
@@ -69,29 +68,29 @@ def _sml(directory: Path, stream: IO[bytes]) -> int:
     return count
 
 
-def _parquet(directory: Path, stream: IO[bytes]) -> int:
+def _parquet(stores: Sequence[Path], stream: IO[bytes]) -> int:
     count = 0
     with pq.ParquetWriter(stream, SCHEMA["summaries"], compression="zstd") as writer:
-        for table in tables(directory, "summaries"):
+        for table in tables(stores, "summaries"):
             writer.write_table(table)
             count += table.num_rows
     return count
 
 
-def _links_csv(directory: Path, stream: IO[bytes]) -> int:
+def _links_csv(stores: Sequence[Path], stream: IO[bytes]) -> int:
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(Edge._fields)
     count = 0
-    for edge in links(directory):
+    for edge in links(stores):
         writer.writerow(edge)
         count += 1
     text.detach()
     return count
 
 
-def _warc(directory: Path, stream: IO[bytes]) -> int:
-    paths = sorted((directory / "warc").glob("*.warc.*"))
+def _warc(stores: Sequence[Path], stream: IO[bytes]) -> int:
+    paths = [path for store in stores for path in sorted((store / "warc").glob("*.warc.*"))]
     stream.writelines(f"{path.absolute()}\n".encode() for path in paths)
     return len(paths)
 

@@ -11,7 +11,7 @@ from gcs.config import Config
 from gcs.core import failures
 from gcs.core.traps import Novelty
 from gcs.core.urls import url
-from gcs.errors import UsageError
+from gcs.gatherer import parts
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import NOVELTY
 from gcs.store.records import Row, State
@@ -21,16 +21,19 @@ from gcs.store.view import View
 def why(config: Config, directory: Path, text: str) -> Mapping[str, object]:
     """What is known about a URL; raises UsageError when there is no crawl to look at."""
     target = target_of(config, text)
-    if not (directory / "format").exists():
-        raise UsageError(f"{directory} holds no crawl; name the directory that was given as --into.")
-    with View(directory) as view:
-        row = view.get(target.key)
-        stored = view.get_meta(NOVELTY)
-    if row is not None:
-        return {"url": target.url, **_known(row)}
-    novelty = Novelty.from_bytes(stored) if stored else None
-    verdict = Admission(config, year=datetime.now(UTC).year, novelty=novelty).decide(target, 0)
-    rule = verdict.rule if not verdict.accepted else "none; no page that was fetched has named it"
+    rows: list[Row] = []
+    rule = "none; no page that was fetched has named it"
+    for store in parts.parts(directory):
+        with View(store) as view:
+            row, stored = view.get(target.key), view.get_meta(NOVELTY)
+        if row is not None:
+            rows.append(row)
+        novelty = Novelty.from_bytes(stored) if stored else None
+        verdict = Admission(config, year=datetime.now(UTC).year, novelty=novelty).decide(target, 0)
+        rule = rule if verdict.accepted else verdict.rule
+    if rows:
+        # Others only remember that they have passed it on.
+        return {"url": target.url, **_known(max(rows, key=lambda row: row.state))}
     return {"url": target.url, "state": "unknown", "rule": rule}
 
 

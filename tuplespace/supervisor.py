@@ -38,7 +38,7 @@ if __name__ != "__main__":
 
 TYPE_CHECKING = False  # type checkers know this name, and importing typing takes a while
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import IO
 
@@ -73,6 +73,14 @@ class Supervised:
             time.sleep(0.005)
         return exit_code
 
+    def ask_to_end(self) -> None:
+        """Asks the command to end, and does not wait for it; it has its grace."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """Ends the command at once; the kernel does so when its supervisor is killed."""
+        self._process.kill()
+
     def stop(self) -> None:
         """Ends the command and waits until nothing of it is left; may be repeated.
 
@@ -80,9 +88,9 @@ class Supervised:
         """
         if os.getpid() != self._owner:
             return
-        self._process.terminate()
+        self.ask_to_end()
         if self.wait(self._grace_s + _SUPERVISOR_S) is None:
-            self._process.kill()  # and with it, by the kernel, the command
+            self.kill()
             self._process.wait()
 
 
@@ -94,11 +102,15 @@ def spawn(
     stdin: IO[bytes] | None = None,
     remove: Sequence[Path] = (),
     grace_s: float = 10.0,
+    cwd: str | Path = "/",
+    environment: Mapping[str, str] | None = None,
+    umask: int = 0o077,
 ) -> Supervised | None:
     """Starts the command, its output appended to the log; None when another one holds the lock.
 
     The lock then names the process that owns the other one. Raises OSError when the supervisor itself
-    cannot do its work; a command that cannot be run is one that ends with exit code 127.
+    cannot do its work; a command that cannot be run is one that ends with exit code 127. An environment
+    replaces that of this process, and a umask of -1 keeps its own.
     """
     options = (os.getpid(), grace_s, lock, *remove)
     with open(log, "ab", opener=_private) as output:
@@ -107,8 +119,9 @@ def spawn(
             stdin=stdin if stdin is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=output,
-            cwd="/",
-            umask=0o077,
+            cwd=cwd,
+            env=environment,
+            umask=umask,
             start_new_session=True,
         )
     report = b""

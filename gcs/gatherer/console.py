@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final, TextIO
 
@@ -14,7 +15,7 @@ import trio
 
 from gcs.core.estimate import Progress
 from gcs.gatherer.crawl import Crawl, Ending
-from gcs.gatherer.tally import Pace, most
+from gcs.gatherer.tally import Pace, Tally, most
 from gcs.store.records import Counts
 from gcs.store.store import Store
 
@@ -24,26 +25,81 @@ _CLEAR: Final = "\r\x1b[K"
 _ROWS: Final = 8
 
 
-class Console:
-    """Shows a crawl on a stream."""
+class Screen(ABC):
+    """Shows a crawl on a stream, whoever crawls."""
 
-    def __init__(self, crawl: Crawl, store: Store, stream: TextIO) -> None:
-        self._crawl, self._store, self._stream = crawl, store, stream
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._live = stream.isatty()
         self._pace = Pace(trio.current_time())
         self._log = structlog.get_logger()
+
+    @property
+    @abstractmethod
+    def pages(self) -> int:
+        """Answers that this run got."""
+
+    @abstractmethod
+    def line(self) -> str:
+        """How it goes, in one line."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, object]:
+        """The same for a log."""
 
     async def show(self) -> None:
         """Show how it goes, until cancelled."""
         while True:
             await trio.sleep(EVERY_S if self._live else LOG_EVERY_S)
-            self._pace.note(trio.current_time(), self._crawl.pages)
+            self._pace.note(trio.current_time(), self.pages)
             if self._live:
                 width = shutil.get_terminal_size().columns
                 self._stream.write(_CLEAR + self.line()[: width - 1])
                 self._stream.flush()
             else:
                 self._log.info("crawling", **self.facts())
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._live:
+            self._stream.write(_CLEAR)
+
+    def say(self, sentence: str) -> None:
+        """A sentence of its own."""
+        self.clear()
+        click.echo(sentence, file=self._stream)
+
+    def sum_up(self, ending: Ending, tally: Tally, counts: Counts) -> None:
+        """What the crawl came to."""
+        self._pace.note(trio.current_time(), self.pages)
+        self.say(
+            f"{ending.value.capitalize()}: {tally.pages:,} pages, {size(tally.size_bytes)}, "
+            f"{self._pace.overall:,.1f} pages/s; {counts.done:,} URLs done, {counts.dropped:,} dropped, "
+            f"{counts.queued:,} queued."
+        )
+        statuses = {str(status): count for status, count in tally.statuses.items()}
+        for title, table in (
+            ("status", statuses),
+            ("type", tally.types.counts),
+            ("language", tally.languages),
+            ("host", tally.hosts.counts),
+            ("reason", tally.reasons),
+        ):
+            if table:
+                self.say(_row(title, most(table, _ROWS), len(table) - _ROWS))
+
+
+class Console(Screen):
+    """Shows the crawl of one gatherer."""
+
+    def __init__(self, crawl: Crawl, store: Store, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._crawl, self._store = crawl, store
+
+    @property
+    def pages(self) -> int:
+        """Answers that this run got."""
+        return self._crawl.pages
 
     def line(self) -> str:
         """How it goes, in one line."""
@@ -79,36 +135,6 @@ class Console:
             "far_along": far_along(tally.progress(), counts),
             "under_way": self._crawl.busy,
         }
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._live:
-            self._stream.write(_CLEAR)
-
-    def say(self, sentence: str) -> None:
-        """A sentence of its own."""
-        self.clear()
-        click.echo(sentence, file=self._stream)
-
-    def sum_up(self, ending: Ending) -> None:
-        """What the crawl came to."""
-        self._pace.note(trio.current_time(), self._crawl.pages)
-        tally, counts = self._crawl.tally, self._store.counts()
-        self.say(
-            f"{ending.value.capitalize()}: {tally.pages:,} pages, {size(tally.size_bytes)}, "
-            f"{self._pace.overall:,.1f} pages/s; {counts.done:,} URLs done, {counts.dropped:,} dropped, "
-            f"{counts.queued:,} queued."
-        )
-        statuses = {str(status): count for status, count in tally.statuses.items()}
-        for title, table in (
-            ("status", statuses),
-            ("type", tally.types.counts),
-            ("language", tally.languages),
-            ("host", tally.hosts.counts),
-            ("reason", tally.reasons),
-        ):
-            if table:
-                self.say(_row(title, most(table, _ROWS), len(table) - _ROWS))
 
 
 def _row(title: str, entries: Sequence[tuple[str, int]], more: int) -> str:

@@ -28,12 +28,14 @@ from gcs.errors import ConfigError, ExitCode, UsageError
 from gcs.fetch.outcome import Failure, Origin
 from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
-from gcs.gatherer.console import Console
+from gcs.gatherer.console import Console, Screen
 from gcs.gatherer.crawl import EXPANSION, NOVELTY, TALLY, Crawl, Ending, Limits
 from gcs.gatherer.links import Targets
+from gcs.gatherer.parts import Fleet
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.visit import Visitor
 from gcs.store.errors import StoreError
+from gcs.store.records import Counts
 from gcs.store.store import Store
 from gcs.store.view import View
 from gcs.summary import plugins
@@ -48,6 +50,7 @@ SETTINGS = "settings"
 PRIVATE = "private"
 # See mallopt(3).
 _M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1
+_NO_SEEDS = "give at least one URL to begin with, or a file of them with --seeds"
 _CONTACT = ("@", "http://", "https://")
 
 
@@ -88,15 +91,10 @@ def spare_the_collector() -> None:
 
 
 async def _crawl(config: Config, request: Request) -> ExitCode:
-    # Whatever can be refused is refused before anything is made on disk.
-    targets = Targets(cleaning(config))
-    seeds = [_seed(targets, each) for each in request.seeds]
+    seeds = checked(config, request, begun=(request.directory / "format").exists())
     given = read_expansion(request.expansion) if request.expansion else None
-    Admission(config, year=datetime.now(UTC).year)
-    if not seeds and not (request.resume and (request.directory / "format").exists()):
-        raise UsageError("give at least one URL to begin with, or a file of them with --seeds")
     async with Transport(config.fetch) as transport:
-        private = await _are_private(config, transport, seeds)
+        private = await are_private(config, transport, seeds)
         if not private:
             require_agent(config)
         about = {"software": f"gcs/{gcs.__version__}", "robots": config.fetch.robots}
@@ -106,7 +104,7 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
             request.directory, config.store, resume=request.resume, name=config.crawl.name, about=about
         ) as store:
             if not seeds and not store.counts().accepted:
-                raise UsageError("give at least one URL to begin with, or a file of them with --seeds")
+                raise UsageError(_NO_SEEDS)
             if not seeds and store.get_meta(PRIVATE) is None:
                 private = False
                 require_agent(config)
@@ -116,12 +114,24 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
                 year=datetime.now(UTC).year,
                 novelty=Novelty.from_bytes(novelty) if novelty else None,
             )
-            visitor = Visitor(config, targets, admission, plugins.load(structlog.get_logger()))
+            visitor = Visitor(
+                config, Targets(cleaning(config)), admission, plugins.load(structlog.get_logger())
+            )
             expansion = _expansion(store, given)
             running = Crawl(config, store, transport, visitor, expansion, limits=request.limits)
             kept = {SETTINGS: msgpack.packb(list(request.settings)), PRIVATE: b"yes" if private else b""}
             running.seed(visitor.seeds(seeds), kept)
             return await _watched(running, store, request)
+
+
+def checked(config: Config, request: Request, *, begun: bool) -> list[str]:
+    """The seeds as URLs; raises GcsError for whatever can be refused before anything is made on disk."""
+    targets = Targets(cleaning(config))
+    seeds = [_seed(targets, each) for each in request.seeds]
+    Admission(config, year=datetime.now(UTC).year)
+    if not seeds and not (request.resume and begun):
+        raise UsageError(_NO_SEEDS)
+    return seeds
 
 
 async def _watched(running: Crawl, store: Store, request: Request) -> ExitCode:
@@ -134,19 +144,25 @@ async def _watched(running: Crawl, store: Store, request: Request) -> ExitCode:
         nursery.cancel_scope.cancel()
     console.clear()
     if not endings:
-        console.say(f"Stopped at once; `{_again(request)}` goes on with it.")
+        console.say(f"Stopped at once; `{again(request)}` goes on with it.")
         return ExitCode.INTERRUPTED
     ending = endings[0]
-    console.sum_up(ending)
+    return sum_up(console, request, ending, running.tally, store.counts())
+
+
+def sum_up(screen: Screen, request: Request, ending: Ending, tally: Tally, counts: Counts) -> ExitCode:
+    """Say what a crawl came to, and how to go on with it."""
+    screen.sum_up(ending, tally, counts)
     if ending is not Ending.FINISHED:
-        console.say(f"To go on: {_again(request)}")
-    elif not running.tally.statuses:
-        console.say("No seed could be fetched; crawl.log says why.")
+        screen.say(f"To go on: {again(request)}")
+    elif not tally.statuses:
+        screen.say("No seed could be fetched; crawl.log says why.")
         return ExitCode.NO_SEED
     return EXITS[ending]
 
 
-def _again(request: Request) -> str:
+def again(request: Request) -> str:
+    """The command that goes on with a crawl."""
     return f"gcs crawl --resume --into {shlex.quote(str(request.directory))}"
 
 
@@ -218,7 +234,7 @@ def _expansion(store: Store, given: Expansion | None) -> Expansion:
     return Expansion.from_bytes(stored)
 
 
-async def _are_private(config: Config, transport: Transport, seeds: Sequence[str]) -> bool:
+async def are_private(config: Config, transport: Transport, seeds: Sequence[str]) -> bool:
     """Whether every seed lies in `fetch.allow`."""
     if config.fetch.proxy:
         return False
@@ -242,6 +258,9 @@ def require_agent(config: Config) -> None:
 
 def settings_of(directory: Path) -> list[str]:
     """The settings with which the crawl in a directory began; none where there is no crawl."""
+    fleet = Fleet.of(directory)
+    if fleet is not None:
+        return list(fleet.settings)
     try:
         with View(directory) as view:
             stored = view.get_meta(SETTINGS)

@@ -58,6 +58,17 @@ class Tally:
             self.history = self.history[::2]
             self._every *= 2
 
+    def merge(self, *others: Tally) -> None:
+        """Take in what other gatherers of the crawl have counted; how each has grown does not add up."""
+        for other in others:
+            self.pages += other.pages
+            self.size_bytes += other.size_bytes
+            self.statuses += other.statuses
+            self.languages += other.languages
+            self.reasons += other.reasons
+            self.types.merge(other.types)
+            self.hosts.merge(other.hosts)
+
     def progress(self) -> estimate.Progress | None:
         """How far along it is, as far as can be said; None before the first page."""
         return estimate.halfway(self.history) if self.history else None

@@ -208,6 +208,15 @@ class Counts:
         """Every URL that was accepted here, and is still here, is in one of these states."""
         return self.queued + self.done + self.dropped
 
+    def __add__(self, other: "Counts") -> "Counts":
+        """Those of two stores together."""
+        return Counts(
+            self.queued + other.queued,
+            self.done + other.done,
+            self.dropped + other.dropped,
+            self.passed + other.passed,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class HostCounts:
