@@ -20,7 +20,8 @@ import msgpack
 import numpy as np
 import zstandard
 
-from gcs.store.encoding import TRIED, unzigzag, varints
+from gcs.store.encoding import STATE, TRIED, unzigzag, varints
+from gcs.store.records import VIAS
 
 _LEVEL = 1
 _COUNT_BYTES = 4
@@ -109,9 +110,16 @@ def unpack(chunk: bytes) -> Chunk:
     try:
         packed = zstandard.ZstdDecompressor().decompress(chunk[_COUNT_BYTES:])
         found = _unpacked(msgpack.unpackb(packed))
-    except (zstandard.ZstdError, msgpack.UnpackException, LookupError, TypeError, ValueError) as error:
+    except (
+        zstandard.ZstdError,
+        msgpack.UnpackException,
+        StopIteration,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ValueError("a chunk of rows is damaged") from error
-    if len(found.keys) != count_of(chunk):
+    if not len(found.keys) == len(found.rows) == count_of(chunk):
         raise ValueError("a chunk of rows is not whole")
     return found
 
@@ -119,19 +127,25 @@ def unpack(chunk: bytes) -> Chunk:
 def _unpacked(said: Any) -> Chunk:
     joined, parents, reasons, kinds, kind_of, at, lengths, tails = said
     known = [Kind(*kind) for kind in kinds]
+    for kind in known:
+        _check(kind, parents, reasons)
     tried = [bool(kind.flags & TRIED) for kind in known]
     times = iter(np.frombuffer(at, "<i8").tolist())
-    rows = []
-    begin = 0
     ends = iter(np.cumsum(np.frombuffer(lengths, np.uint8), dtype=np.int64).tolist())
-    for kind in np.frombuffer(kind_of, "<u4").tolist():
-        if tried[kind]:
+    begin = 0
+    rows = []
+    for number in np.frombuffer(kind_of, "<u4").tolist():
+        if tried[number]:
             end = next(ends)
-            rows.append((kind, next(times), tails[begin:end]))
+            rows.append((number, next(times), tails[begin:end]))
             begin = end
         else:
-            rows.append((kind, 0, b""))
-    keys = joined.decode().split("\0")
-    if len(keys) != len(rows):
-        raise ValueError("not every key has a row")
-    return Chunk(parents, reasons, known, keys, rows)
+            rows.append((number, 0, b""))
+    return Chunk(parents, reasons, known, joined.decode().split("\0"), rows)
+
+
+def _check(kind: Kind, parents: Sequence[str], reasons: Sequence[str]) -> None:
+    """Refuse what could not be entered into any store."""
+    is_known = kind.flags & STATE and kind.flags >> 2 & 7 < len(VIAS)
+    if not is_known or kind.parent >= len(parents) or kind.reason >= len(reasons):
+        raise ValueError(f"no row can be like {kind}")

@@ -177,10 +177,10 @@ class Queue:
         taken: list[Waiting] = []
         for number, band in host.bands.items():
             while len(taken) < count and (band.window or self._load(host, number, band)):
-                taken.append(band.window.popleft())
-        for waiting in taken:
-            self.in_flight[waiting.queued.key] = waiting
-            host.busy += waiting.piece != RETRY
+                waiting = band.window.popleft()
+                taken.append(waiting)
+                self.in_flight[waiting.queued.key] = waiting
+                host.busy += waiting.piece != RETRY
         self.window -= len(taken)
         self.evict()
         return [waiting.queued for waiting in taken]

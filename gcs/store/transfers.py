@@ -70,6 +70,7 @@ def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
     draft.take_out(
         {key: row for key in moved if (row := rows.get(key)) and moved[key][0].state > state_of(row)}
     )
+    draft.gone.update(erased)
     _erase(erased, draft)
     _release(released, draft)
     _merge(moved, rows, draft)
@@ -180,9 +181,7 @@ def _enqueue(found: Found, parent: int, change: Change, draft: Draft) -> None:
     draft.woken[change.host.name] = None
 
 
-def pass_on(
-    passed: Sequence[Passed], settled: Container[str], erased: Container[str], draft: Draft
-) -> dict[str, list[Found]]:
+def pass_on(passed: Sequence[Passed], settled: Container[str], draft: Draft) -> dict[str, list[Found]]:
     """Make URLs known that belong to others; by receiver, those that are to be sent."""
     asked: dict[str, Passed] = {}
     for each in passed:
@@ -193,7 +192,7 @@ def pass_on(
     new: list[Found] = []
     sent: dict[str, list[Found]] = {}
     for (key, each), row in zip(asked.items(), values, strict=True):
-        if row is None or key in erased:
+        if row is None or key in draft.gone:
             new.append(each.found)
         elif not each.always or state_of(row) is not State.PASSED:
             continue
