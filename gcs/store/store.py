@@ -347,10 +347,8 @@ class Store:
 
     def hosts(self, start: str = "", end: str | None = None) -> Iterator[HostCounts]:
         """The hosts whose keys lie in a range, with their counts, in order, each as it is when it is read."""
-        first, _, path = start.partition(PATH)
-        for packed_name, packed in self._database.scan(
-            HOSTS, (first if path else start).encode(), None if end is None else end.encode()
-        ):
+        first, last = start.partition(PATH)[0].encode(), None if end is None else end.encode()
+        for packed_name, packed in self._database.scan(HOSTS, first, last):
             name = packed_name.decode()
             if name + AFTER > start and (end is None or name + PATH < end):
                 yield host_counts(name, packed)
