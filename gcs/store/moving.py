@@ -20,11 +20,12 @@ import msgpack
 import numpy as np
 import zstandard
 
-from gcs.store.encoding import STATE, TRIED, unzigzag, varints
-from gcs.store.records import VIAS
+from gcs.store.encoding import STATE, TIME_BYTES, TRIED, unzigzag, varints
+from gcs.store.records import VIAS, State
 
 _LEVEL = 1
 _COUNT_BYTES = 4
+_RETRY: Final = State.QUEUED | TRIED
 _TRIED_ROW: Final = re.compile(
     rb"(.(?:[\x80-\xff]*[\x00-\x7f]){5})((?:[\x80-\xff]*[\x00-\x7f]))(.*)", re.DOTALL
 ).fullmatch
@@ -141,6 +142,9 @@ def _unpacked(said: Any) -> Chunk:
             begin = end
         else:
             rows.append((number, 0, b""))
+    retries = {number for number, kind in enumerate(known) if kind.flags & (STATE | TRIED) == _RETRY}
+    if retries and any(number in retries and len(tail) != TIME_BYTES for number, _, tail in rows):
+        raise ValueError("a retry has no time")
     return Chunk(parents, reasons, known, joined.decode().split("\0"), rows)
 
 

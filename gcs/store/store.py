@@ -6,9 +6,11 @@ cut to the recorded lengths when a store is opened, and after a commit that fail
 moment a batch is there as a whole or not at all, and what was in flight is queued.
 
 Invariant: every URL that was ever accepted is queued (in flight or not), done or dropped, and is counted
-once. One thread at a time commits. The other methods may be called from another thread meanwhile: the
-queue in memory is locked while a batch is decided about and while its effects are entered, not while it is
-written.
+once, unless it was handed over or erased, which the ledger counts. What belongs to another gatherer is passed
+on: it is known here, and in the outbox until that one has it.
+
+One thread at a time commits. The other methods may be called from another thread meanwhile: the queue in
+memory is locked while a batch is decided about and while its effects are entered, not while it is written.
 """
 
 import secrets
@@ -141,7 +143,8 @@ class Store:
         """Write a batch, all of it or nothing, and say what of it was new.
 
         Raises DiskFull if there is no room: nothing has changed then, and the same batch can be committed
-        again. (If it turns out to have reached the disk after all, the repetition says what it said.)
+        again. (If it turns out to have reached the disk after all, the repetition says what it said.) Raises
+        ValueError, and nothing has changed either, if rows that another gatherer handed over are damaged.
         """
         if self._segments.backlog > _MAX_BACKLOG:
             self.flush_segments()
