@@ -135,6 +135,10 @@ class Node:
         silent_s = trio.current_time() - self.heard_at
         return silent_s < _SILENT_SHARE * self.config.member.forget_after_s
 
+    def epoch_of_rulings(self) -> int:
+        """The epoch of what operators have ruled; 0 for nothing."""
+        return self.rulings.epoch
+
     def is_over(self) -> bool:
         """When all gatherers are known to have finished and this one is to end then, or when it has left."""
         return self.has_left or (self.finished and self.config.member.leave_when_finished)
@@ -171,6 +175,7 @@ class Node:
             "outbox_bytes": sum(box.bytes for box in boxes),
             "rate": round(rate, 3),
             "remaining_s": round(counts.queued / rate, 3) if rate > 0 else 0.0,
+            "moved": self.store.ledger().moved_out,
             "held": len(self.holdings.pieces(Standing.HELD)),
         }
 

@@ -53,6 +53,7 @@ class Leader:
             gatherer=node.id,
             expansion=with_levels,
             paces=by_site(paces, self._sites),
+            together=node.crawl.census.together,
             crossing=(self._exchange.crossing[0], self._exchange.crossing[1]),
         )
         pieces = node.holdings.pieces(Standing.HELD, Standing.LEAVING, Standing.COMING)
