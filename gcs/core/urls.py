@@ -185,8 +185,11 @@ def next_step(of: str, start: int) -> str:
 
 
 def subtree(prefix: str) -> tuple[str, str]:
-    """The range of keys [from, to) that are at or below a node."""
-    return prefix, prefix + AFTER
+    """The range of keys [from, to) that are at or below a node; of a prefix that ends with a separator, those
+    that go on after it with any token.
+    """
+    last = prefix[-1:]
+    return prefix, prefix[:-1] + chr(ord(last) + 1) if SCHEME <= last <= PATH else prefix + AFTER
 
 
 def surt(url: str) -> str:
