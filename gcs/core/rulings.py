@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgpack
 
 from gcs.core.holdings import Extent
-from gcs.core.urls import PATH, subtree
+from gcs.core.urls import PATH, part
 
 ALL: Final = "*"
 """Stands for all gatherers."""
@@ -60,7 +60,7 @@ class Rulings:
 
     def ended(self, since: float, now: float) -> list[tuple[str, str]]:
         """The ranges of keys whose rest ended between two times."""
-        return [subtree(prefix) for prefix, until in self.resting.items() if since < until <= now]
+        return [part(prefix) for prefix, until in self.resting.items() if since < until <= now]
 
     # Changes
 
@@ -105,5 +105,5 @@ class Rulings:
 
 
 def _lies_in(key: str, prefix: str) -> bool:
-    low, high = subtree(prefix)
+    low, high = part(prefix)
     return low <= key < high

@@ -15,7 +15,7 @@ import trio
 
 from gcs import board as boards
 from gcs.board import Board, Wish
-from gcs.core.urls import Rejected, readable, subtree
+from gcs.core.urls import Rejected, part, readable
 from gcs.gatherer.exchange import Exchange, witness
 from gcs.gatherer.node import Node
 from gcs.gatherer.visit import Visitor
@@ -163,7 +163,7 @@ class Orders:
 
     async def _host(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the hosts with a prefix."""
-        start, end = subtree(str(arguments["prefix"]))
+        start, end = part(str(arguments["prefix"]))
         hosts = [
             {
                 "host": readable(each.host),
@@ -180,7 +180,7 @@ class Orders:
     async def _retry(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Queue again what has been answered with some status."""
         low, high = int(arguments["low"]), int(arguments["high"])
-        start, end = subtree(str(arguments["prefix"]))
+        start, end = part(str(arguments["prefix"]))
         chosen: list[str] = []
         count = 0
         for key, row in self._node.store.scan(start, end):
@@ -199,7 +199,7 @@ class Orders:
 
     async def _forget(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Remove all rows with a prefix."""
-        start, end = subtree(str(arguments["prefix"]))
+        start, end = part(str(arguments["prefix"]))
         count = 0
         for passed in (False, True):
             at: str | None = start

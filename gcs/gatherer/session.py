@@ -90,7 +90,7 @@ def spare_the_collector() -> None:
 async def _crawl(config: Config, request: Request) -> ExitCode:
     # Whatever can be refused is refused before anything is made on disk.
     targets = Targets(cleaning(config))
-    seeds = [_seed(targets, each) for each in request.seeds]
+    seeds = [seed_url(targets, each) for each in request.seeds]
     given = read_expansion(request.expansion) if request.expansion else None
     Admission(config, year=datetime.now(UTC).year)
     if not seeds and not (request.resume and (request.directory / "format").exists()):
@@ -190,7 +190,7 @@ def read_seeds(path: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
-def _seed(targets: Targets, text: str) -> str:
+def seed_url(targets: Targets, text: str) -> str:
     """A seed as a URL; http:// may be left out."""
     try:
         # A colon may be that of a port.

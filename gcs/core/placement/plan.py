@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from gcs.core.urls import HOST, SCHEME, subtree
+from gcs.core.urls import AFTER, HOST, SCHEME
 
 Domain = Callable[[str], str]
 """The registered domain of a host name, by the public suffix list; "" where there is none."""
@@ -83,7 +83,7 @@ class Plan:
 
 def end_of(site: str) -> str:
     """The first key after those of a site."""
-    return subtree(site)[1]
+    return site[: -len(SCHEME)] + HOST if site.endswith(SCHEME) else site + AFTER
 
 
 def compiled(owners: Mapping[str, str], base: Plan) -> Plan:
