@@ -248,11 +248,12 @@ def crawl(
         invocation = replace(invocation, overrides=(*invocation.overrides, f"crawl.scope={' '.join(rules)}"))
     from gcs.gatherer import session
     from gcs.gatherer.crawl import Limits
+    from gcs.gatherer.seeds import read_seeds
 
     loaded = invocation.load_again(session.settings_of(directory) if resume else ())
 
     limits = Limits(max_pages or math.inf, math.inf if max_time is None else max_time)
-    every = [*urls, *(session.read_seeds(seeds) if seeds else ())]
+    every = [*urls, *(read_seeds(seeds) if seeds else ())]
     kept = loaded.changed(("crawl", "fetch", "store", "summary"))
     ctx.exit(session.crawl(loaded.config, session.Request(every, directory, resume, expansion, kept, limits)))
 
@@ -528,10 +529,10 @@ def rebalance(
 @click.pass_context
 def seed(ctx: click.Context, *, urls: tuple[str, ...], seeds: Path | None, as_json: bool) -> None:
     """Give the crawl URLs to begin with."""
-    from gcs.gatherer import session
+    from gcs.gatherer.seeds import read_seeds
     from gcs.operate import work
 
-    every = [*urls, *(session.read_seeds(seeds) if seeds else ())]
+    every = [*urls, *(read_seeds(seeds) if seeds else ())]
     _ask(ctx, partial(work.seed, urls=every), as_json=as_json)
 
 

@@ -40,7 +40,7 @@ FINISHED: Final = "finished"
 OPERATOR: Final = "operator"
 """The reason of a wish that came from an operator."""
 _INDEX: Final = {
-    "member": (1,),
+    "member": (1, 2),
     "now": (1,),
     "charter": (1,),
     "report": (1, 2),
@@ -142,8 +142,9 @@ class Board:
             assert isinstance(beat, int)
             assert isinstance(pulse, bytes)
             assert isinstance(at, float)
-            if gatherer in found:  # a heartbeat whose outcome was unknown
-                await self.space.inp("member", gatherer, int, bytes, float)
+            if gatherer in found:
+                # A heartbeat whose outcome was unknown, or one that has come while this looks.
+                await self.space.inp("member", gatherer, min(beat, found[gatherer].beat), bytes, float)
             if gatherer not in found or beat > found[gatherer].beat:
                 found[gatherer] = Member(gatherer, beat, Pulse.from_bytes(pulse), at)
         return found

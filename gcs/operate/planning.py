@@ -50,7 +50,7 @@ async def rebalance(
         "moves": _shown(view, moves),
     }
     who = f"followed by all but {', '.join(late)}" if late else "followed by all"
-    lines = [f"Plan {charter.epoch} is {who}.", *_lines(view, facts, moves)]
+    lines = [f"Plan {charter.epoch} is {who}.", *_lines(view, facts, moves, method)]
     return Answer(facts, lines, ExitCode.REDIS if late else ExitCode.OK)
 
 
@@ -76,7 +76,7 @@ async def foresee(board: Board, config: Config, *, method: str, within_s: float)
     said = next(iter(answers.given.values()))
     moves: list[Move] = [(low, high, holder, owner) for low, high, holder, owner in said["moves"]]
     facts = {**_forecast(view, said["members"], said["forecast"]), "moves": _shown(view, moves)}
-    return Answer(facts, ["Nothing was changed.", *_lines(view, facts, moves)])
+    return Answer(facts, ["Nothing was changed.", *_lines(view, facts, moves, method)])
 
 
 def _forecast(view: View, members: Mapping[str, str], forecast: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,14 +101,18 @@ def _shown(view: View, moves: Iterable[Move]) -> list[dict[str, Any]]:
     ]
 
 
-def _lines(view: View, facts: Mapping[str, Any], moves: Sequence[Move]) -> list[str]:
+def _lines(view: View, facts: Mapping[str, Any], moves: Sequence[Move], asked: str) -> list[str]:
     by_pair = Counter((view.name(holder) or "nobody", view.name(owner)) for _, _, holder, owner in moves)
-    over = facts["over_bound"]
-    return [
+    rows = [[*pair, count] for pair, count in sorted(by_pair.items())]
+    over, method = facts["over_bound"], facts["method"]
+    lines = [
         f"Changes hands: {counted(len(moves), 'range')} with about {facts['urls_moved']:,.0f} URLs.",
-        *table(["from", "to", "ranges"], [[*pair, n] for pair, n in sorted(by_pair.items())][:_MOST_SHOWN]),
+        *(table(["from", "to", "ranges"], rows[:_MOST_SHOWN]) if rows else []),
         "",
         *table(["gatherer", "T s"], sorted(facts["remaining_s"].items())),
         f"Largest T: {'not known yet' if over is None else f'{over:.2f} times the lower bound'}.",
-        f"Links cut: {facts['links_cut']:,.0f}, superpages: {facts['superpages']:,}, by {facts['method']}.",
+        f"Links cut: {facts['links_cut']:,.0f}, superpages: {facts['superpages']:,}, by {method}.",
     ]
+    if asked == "II" and method != "II":
+        lines.append("Partition II needs superpages whose links, and what those cost, are known.")
+    return lines

@@ -12,7 +12,7 @@ import trio
 from gcs.board import Board, Member
 from gcs.config import Config
 from gcs.core.rulings import ALL, FOR_GOOD, Rulings
-from gcs.gatherer.console import size
+from gcs.gatherer.tally import size
 from gcs.operate.asking import Answer, counted, table
 from gcs.operate.condition import condition
 from gcs.operate.looking import Looker, View, fact

@@ -12,7 +12,7 @@ from gcs.board import Board
 from gcs.config import Config
 from gcs.errors import ExitCode, UsageError
 from gcs.gatherer.links import Targets
-from gcs.gatherer.session import cleaning, seed_url
+from gcs.gatherer.seeds import cleaning, seed_url
 from gcs.operate.asking import Answer, Answers, Tell, counted, find, order, require_living
 from gcs.operate.looking import Looker, View, fact
 from gcs.operate.parts import host_prefix, named, prefix_of
@@ -36,7 +36,7 @@ async def forget(board: Board, config: Config, *, text: str, within_s: float) ->
     prefix = prefix_of(text)
     view = await _there(board, config)
     answers = await order(board, view, "forget", {"prefix": prefix}, within_s=within_s)
-    return _summed(view, answers, "forgotten", f"of {named(prefix)} forgotten")
+    return _summed(view, answers, "forgotten", f"of {named(prefix)} forgotten, passed on or not")
 
 
 async def retry(board: Board, config: Config, *, status: str, host: str, within_s: float) -> Answer:
