@@ -113,7 +113,7 @@ class TestCondition:
         assert how(one) == (State.PAUSED, "B is paused by an operator")
 
     def test_waiting(self) -> None:
-        """What it waits for is said: resting hosts, a plan, a range, URLs on their way, the proof of the end."""
+        """What it waits for is said: resting hosts, a plan, a range, URLs under way, the proof of the end."""
         resting = "4 queued, and no host may be asked now: they rest between requests, or before a retry"
         rulings = Rulings(resting={prefix_of("a.org"): FOR_GOOD})
         waits = {
