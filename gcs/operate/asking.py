@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -140,7 +141,7 @@ def shown_as(value: object) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return cell == "-" or cell.replace(",", "").replace(".", "").isdigit()
+    return re.fullmatch(r"-|-?[0-9,.]+", cell) is not None
 
 
 def counted(number: int, one: str, many: str = "") -> str:
