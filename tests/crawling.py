@@ -20,7 +20,7 @@ from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import Crawl, Ending, Limits
 from gcs.gatherer.links import Targets
-from gcs.gatherer.session import cleaning
+from gcs.gatherer.seeds import cleaning
 from gcs.gatherer.visit import Visitor
 from gcs.simulate.verdict import Verdict, judge
 from gcs.simulate.web import Web

@@ -25,7 +25,8 @@ from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import Node
 from gcs.gatherer.orders import Orders
-from gcs.gatherer.session import cleaning, require_agent, spare_memory, spare_the_collector
+from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.session import require_agent, spare_memory, spare_the_collector
 from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
 from gcs.store.store import Store

@@ -21,7 +21,7 @@ from gcs.config import Config
 from gcs.core.holdings import Charter, Extent, Holdings, Standing
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
-from gcs.core.urls import AFTER
+from gcs.core.urls import part
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
 
@@ -266,7 +266,7 @@ class Node:
                 return
             touched = self.rulings.resting.keys() ^ rulings.resting.keys()
             self.rulings = rulings
-            self.crawl.release([(prefix, prefix + AFTER) for prefix in touched])
+            self.crawl.release([part(prefix) for prefix in touched])
             await self.crawl.commit(Batch(meta={RULINGS: rulings.to_bytes()}))
             self.log.info("rulings are in force", epoch=rulings.epoch)
             self._tell()
