@@ -219,7 +219,8 @@ class Sample:
     def restore(cls, capacity: int, total: int, limit: float, ranked: Iterable[tuple[float, str]]) -> Sample:
         """A sample again, from its numbers and what `ranked` gave."""
         heap = [(-rank, value) for rank, value in ranked]
-        heapq.heapify(heap)
+        if len(heap) == capacity:
+            heapq.heapify(heap)
         return cls(capacity, total, limit, heap)
 
 

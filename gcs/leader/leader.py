@@ -83,28 +83,29 @@ class Leader:
     async def _is_time(self, reasons: Sequence[str]) -> bool:
         """Wait for the cool-down and for ranges that are on their way; False if the reasons are gone."""
         node = self._node
-        if AT_ONCE.isdisjoint(reasons):
-            left_s = node.adopted_at + node.config.rebalance.cooldown_s - trio.current_time()
-            if node.charter is not None and left_s > 0:
-                return False  # somebody was quicker; whoever still wants it will say so again
-        with trio.move_on_after(_SETTLED_WITHIN_S):
-            while not self._membership.is_settled():
+        with trio.move_on_after(_SETTLED_WITHIN_S) as patience:
+            while not (self._membership.members and self._membership.is_settled()):
                 await self._membership.looked.wait()
-            return bool(self._membership.members)
-        node.log.warning("no new plan: ranges are still on their way")
-        return False
+        if patience.cancelled_caught:
+            node.log.warning("no new plan: ranges are still on their way")
+            return False
+        cooled_at = node.adopted_at + node.config.rebalance.cooldown_s
+        is_hot = node.charter is not None and trio.current_time() < cooled_at
+        # If somebody was quicker, whoever still wants it will say so again.
+        return not (is_hot and AT_ONCE.isdisjoint(reasons))
 
     async def lead(self, reasons: Sequence[str], *, dry: bool = False) -> Charter | None:
         """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.
 
-        That no range is on its way under the charter in force stays so until there is another, and that
-        cannot be while this one leads: so it is enough to see that this one follows the charter in force.
+        Once no range is on its way under the charter in force, that stays so until there is another, and that
+        cannot be while this one leads. So heartbeats that say so are good enough, even if they are old.
         """
         node = self._node
         async with election(self._board.space, boards.LEADER, lease=_LEASE_S, floor=node.epoch) as leadership:
             now = await self._board.now()
-            if now.get(boards.CHARTER, (0, b""))[0] > node.epoch:
+            if now.get(boards.CHARTER, (0, b""))[0] > node.epoch or not self._membership.is_settled():
                 return None
+            node.log.info("leads a round", token=leadership.token, reasons=sorted(set(reasons)))
             accounts = await self._collect(leadership)
             reason = ", ".join(sorted(set(reasons)))
             members, lost = dict(self._membership.members), self._membership.lost()

@@ -14,12 +14,14 @@ import click
 from tests.soak import Failed
 from tests.soak.cancels import cancel_takes
 from tests.soak.crawl import kill_crawl
+from tests.soak.gatherers import disasters
 from tests.soak.progress import Progress
 from tests.soak.server import kill_servers
 from tests.soak.workers import kill_workers
 
 # In this order: the first one forks, which is best done before there have been any threads.
-ACTS = ("workers", "server", "cancels", "crawl")
+HOSTS = 100
+ACTS = ("workers", "server", "cancels", "crawl", "gatherers", "loss")
 
 
 @click.command()
@@ -30,6 +32,7 @@ ACTS = ("workers", "server", "cancels", "crawl")
 @click.option("--server-kills", type=click.IntRange(1), default=50, show_default=True)
 @click.option("--cancels", type=click.IntRange(1), default=2000, show_default=True)
 @click.option("--crawl-kills", type=click.IntRange(2), default=20, show_default=True)
+@click.option("--pages", type=click.IntRange(1000), default=20_000, show_default=True, help="For gatherers.")
 @click.option("--seed", type=int, help="For every random decision; drawn when not given.")
 @click.option("--server", type=click.Choice(["valkey", "redis"]), default="valkey", show_default=True)
 def main(
@@ -41,6 +44,7 @@ def main(
     server_kills: int,
     cancels: int,
     crawl_kills: int,
+    pages: int,
     seed: int | None,
     server: str,
 ) -> None:
@@ -52,6 +56,8 @@ def main(
         "server": partial(kill_servers, server, server_kills, random.Random(f"{seed} server")),
         "cancels": partial(cancel_takes, server, cancels, random.Random(f"{seed} cancels")),
         "crawl": partial(kill_crawl, crawl_kills, random.Random(f"{seed} crawl")),
+        "gatherers": partial(disasters, pages, HOSTS, random.Random(f"{seed} gatherers")),
+        "loss": partial(disasters, pages, HOSTS, random.Random(f"{seed} loss"), lose_one=True),
     }
     failed = [act for act in ACTS if act in (acts or ACTS) and not perform(act, run[act])]
     sys.exit(1 if failed else 0)

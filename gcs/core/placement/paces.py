@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 FACTOR: Final = 2.0
 """How much slower a site has to become to be worth noticing at once."""
@@ -141,10 +142,16 @@ class Paces:
         self._total[site, gatherer] += pace
         return surprised
 
+    @property
+    def tried(self) -> BoolArray:
+        """Which gatherers have observed which sites."""
+        tried: BoolArray = self._count > _FORGOTTEN
+        return tried
+
     def belief(self, group: IntArray) -> Belief:
         """What is known of each site, given which are neighbours; an unobserved pair takes their pace."""
         groups = int(group.max(initial=-1)) + 1
-        observed = self._count > _FORGOTTEN
+        observed = self.tried
         shape = np.where(observed, self._count, 1.0) / self.variation**2
         logs = np.log(np.divide(self._total, self._count, out=np.ones_like(self._total), where=observed))
         logs += np.log(shape) - digamma(shape)

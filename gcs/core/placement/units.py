@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gcs.core.placement.learned import GAIN, NONE
-from gcs.core.placement.paces import FloatArray, IntArray
+from gcs.core.placement.paces import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,13 +32,16 @@ class Known:
     """What is known of sites: the group in which each lies, its pages, and its pace for each gatherer.
 
     `inside` has for each group the site that it is part of, or NONE: such a group has that site's pace, and
-    of such a site there is more than one group, so it cannot be singled out.
+    of such a site there is more than one group, so it cannot be singled out. `tried` says which gatherers
+    have observed a site: between others, which of them is faster is a guess from its neighbours, and no
+    reason to single it out.
     """
 
     group: IntArray
     inside: IntArray
     pages: FloatArray
     pace: FloatArray
+    tried: BoolArray | None = None
 
 
 def single_out(work: FloatArray, known: Known, prices: FloatArray, most: int) -> Units:
@@ -68,8 +71,8 @@ def _singled_out(weight: FloatArray, known: Known, prices: FloatArray, count: in
     Best is who takes the fewest seconds, and who takes the cheapest ones: seconds of a gatherer that is
     wanted by all are dear. Either is a reason.
     """
-    fewest = _gain(weight, known.pace, known.group, count)
-    cheapest = _gain(weight, known.pace * prices, known.group, count)
+    fewest = _gain(weight, known, known.pace, count)
+    cheapest = _gain(weight, known, known.pace * prices, count)
     gain = np.maximum(fewest, cheapest)
     worthwhile = np.flatnonzero(gain > 0)
     return worthwhile[np.argsort(-gain[worthwhile], kind="stable")]
@@ -84,8 +87,12 @@ def averaged(weight: FloatArray, pace: FloatArray, group: IntArray, count: int) 
     return np.where(weights > 0, total / np.where(weights > 0, weights, 1.0), overall)
 
 
-def _gain(weight: FloatArray, cost: FloatArray, group: IntArray, count: int) -> FloatArray:
-    """What each site would save with its own best gatherer; 0 if that is little."""
-    best = averaged(weight, cost, group, count).argmin(axis=1)
-    there, least = cost[np.arange(len(group)), best[group]], cost.min(axis=1, initial=np.inf)
-    return np.where(there - least > GAIN * there, weight * (there - least), 0.0)
+def _gain(weight: FloatArray, known: Known, cost: FloatArray, count: int) -> FloatArray:
+    """What each site would save with its own best gatherer; 0 if that is little, or a guess."""
+    rows, group = np.arange(len(known.group)), known.group
+    best = averaged(weight, cost, group, count).argmin(axis=1)[group]
+    there = cost[rows, best][:, np.newaxis]
+    if known.tried is not None:
+        cost = np.where(known.tried & known.tried[rows, best][:, np.newaxis], cost, there)
+    saved = (there - cost).max(axis=1, initial=0.0)
+    return np.where(saved > GAIN * there[:, 0], weight * saved, 0.0)

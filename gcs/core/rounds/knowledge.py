@@ -6,6 +6,7 @@ levels are those of the last round. They count, in the next one, for what is hel
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
@@ -68,9 +69,10 @@ class Knowledge:
         if tuple(gatherers) != self.learned.gatherers:
             self.learned.regroup(gatherers)
         for report in reports:
-            self.expansion.communication[report.gatherer].add(*map(float, report.crossing))
+            if _finite(*report.crossing):
+                self.expansion.communication[report.gatherer].add(*report.crossing)
             for site, (pages, seconds) in sorted(report.paces.items()):
-                if site.startswith(HOST):
+                if site.startswith(HOST) and _finite(pages, seconds):
                     self.learned.observe(site, report.gatherer, seconds, pages)
         for table in (self.expansion.rates, self.expansion.communication):
             for gone in table.keys() - {*gatherers}:
@@ -157,6 +159,11 @@ def _counted(reports: Sequence[Report], into: Expansion) -> dict[str, Expansion]
     boundaries = into.boundaries()
     found = {report.gatherer: _read(report.expansion) for report in reports}
     return {who: seen for who, seen in found.items() if seen is not None and seen.boundaries() == boundaries}
+
+
+def _finite(amount: float, seconds: float) -> bool:
+    """Whether these can be counted; one that is not a number would never be forgotten."""
+    return math.isfinite(amount) and math.isfinite(seconds)
 
 
 def _read(data: bytes) -> Expansion | None:

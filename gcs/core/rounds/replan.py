@@ -71,18 +71,19 @@ def _decided(
     rng: np.random.Generator,
 ) -> tuple[Plan, Foreseen, Sequence[Probe]]:
     """The plan, what it promises, and what to probe."""
-    seen = bool(knowledge.expansion.total())
-    if not seen and (not len(knowledge.learned) or sides.anything_held):
+    strategy = terms.strategy
+    if strategy == "superpage" and not knowledge.expansion.total() and not sides.anything_held:
+        strategy = "hash"  # sites that are known without a single visit have no weight to be shared out by
+    if not (knowledge.expansion.total() if strategy == "superpage" else len(knowledge.learned)):
         plan = sides.kept(knowledge.expansion.keys, split_hosts=terms.split_hosts)
         return plan, nothing_to_do(terms.strategy, sides), ()
-    # Sites without a single visit have no weight to be shared out by.
-    strategy = terms.strategy if seen or terms.strategy != "superpage" else "hash"
     if strategy != "superpage":
         plan, probes = by_site(strategy, knowledge, sides, reports, sites, rng)
         return plan, foreseen(strategy, plan, knowledge, sides, sites), probes
     knowledge.strategy, knowledge.own = strategy, None
-    sharing = Sharing(terms, knowledge, sides, sites)
-    shared, promised = sharing.shared({r.gatherer: r.cap for r in reports if r.cap is not None})
+    caps = {report.gatherer: report.cap for report in reports if report.cap is not None}
+    sharing = Sharing(terms, knowledge, sides, sites, caps)
+    shared, promised = sharing.shared()
     plan = sides.respected(shared)
     return plan, promised, sharing.probes(plan, rng)
 
