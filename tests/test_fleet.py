@@ -27,8 +27,7 @@ from gcs.gatherer.parts import Fleet
 from tests.crawling import ROOT, Server, command, server
 from tests.gatherers import PACE
 
-SETTINGS = (*PACE, "store.keep_free=0B", "space.lease=2s", "fetch.delay=100ms")
-QUICK = [word for each in SETTINGS for word in ("-s", each)]
+QUICK = [word for each in (*PACE, "store.keep_free=0B", "space.lease=2s") for word in ("-s", each)]
 LOCAL = ("-s", "fetch.allow=127.0.0.0/8")
 
 
@@ -45,16 +44,17 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
         yield served, directory
 
 
-def slow(served: Server, directory: Path, *options: str) -> list[str]:
+def slow(served: Server, directory: Path, *options: str, delay: str = "100ms") -> list[str]:
     """The command line of a crawl that takes some seconds, by gatherers that are quick to agree."""
-    return [*command("crawl", *options, "--into", str(directory), hosts=served.hosts), *QUICK]
+    line = command("crawl", *options, "--into", str(directory), hosts=served.hosts)
+    return [*line, *QUICK, "-s", f"fetch.delay={delay}"]
 
 
 @contextmanager
 def running(served: Server, directory: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """A crawl at work; it has fetched something."""
+    """A crawl at work, which has fetched something and will not end soon."""
     before = fetched(directory)
-    line = slow(served, directory, *options)
+    line = slow(served, directory, *options, delay="400ms")
     with subprocess.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         try:
             until(lambda: fetched(directory) > before, "a page")
@@ -225,6 +225,7 @@ def test_disasters(tmp_path: Path) -> None:
             assert f"gcs crawl --resume --into {directory}" in said
             assert not any(map(is_alive, pids(directory)))
         line = [sys.executable, "-m", "cli", "crawl", "--resume", "-n", "3", "--into", str(directory)]
+        line += ["-s", "fetch.delay=0s"]
         ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
         assert ended.returncode == 0, ended.stderr
         assert (directory / "3" / "format").exists()
