@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcs.core.placement import Plan, Sites, rendezvous
-from gcs.core.placement.learned import Learned
+from gcs.core.placement.learned import NONE, Learned
+from gcs.core.placement.units import Known, single_out
 from gcs.core.rounds import Outcome, Report, Terms, replan
 from gcs.core.rounds.knowledge import Knowledge
 from gcs.core.rounds.records import STRATEGIES
@@ -563,6 +564,40 @@ class TestSites:
             crawl.round(told)
         most = [max(Counter(crawl.holder(site(h)) for h in half).values()) for half in halves]
         assert sum(most) >= 36
+
+    @pytest.mark.parametrize("strategy", ["proximity", "twoma", "oma"])
+    def test_begin_with_who_holds_what(self, strategy: str) -> None:
+        """When the state is lost, or of another strategy, sites begin where they are."""
+        crawl = Crawl(["a", "b", "c"])
+        for n in range(2):
+            crawl.round(crawl.reports([page(h, n * 100 + i) for h in range(60) for i in range(10)]))
+        before, crawl.terms = crawl.plan, Terms(strategy)
+        outcome = crawl.round(crawl.reports([]))
+        assert before is not None
+        moved = [h for h in range(60) if before.owner(site(h)) != outcome.plan.owner(site(h))]
+        assert len(moved) <= (0 if strategy != "twoma" else 20)
+
+
+class TestSingles:
+    """What is singled out."""
+
+    def test_who_is_out_comes_first(self) -> None:
+        """Where not all that would gain can be out, those stay out that are, unless others gain twice."""
+        pace = np.array([[1.0, 9.0]] * 4 + [[9.0, 1.0]] * 2)
+        known = Known(np.zeros(6, np.int64), np.array([NONE]), np.array([9.0, 9, 9, 9, 3, 2]), pace)
+        work = np.array([41.0])
+        assert single_out(work, known, np.ones(2), 1).singled.tolist() == [4]
+        known = replace(known, already=np.arange(6) == 5)
+        assert single_out(work, known, np.ones(2), 1).singled.tolist() == [5]
+
+    def test_only_for_those_who_have_tried(self) -> None:
+        """That a site is faster elsewhere has to have been seen, on both sides."""
+        pace = np.array([[1.0, 9.0]] * 4 + [[9.0, 1.0]])
+        for there, here in ((False, True), (True, False), (True, True)):
+            tried = np.array([[True, True]] * 4 + [[there, here]])
+            known = Known(np.zeros(5, np.int64), np.array([NONE]), np.ones(5), pace, tried)
+            singled = single_out(np.array([5.0]), known, np.ones(2), 9).singled.tolist()
+            assert singled == ([4] if there and here else [])
 
 
 class TestHosts:

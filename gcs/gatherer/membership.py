@@ -264,7 +264,7 @@ class Membership:
 
     async def _want(self, now: Mapping[str, tuple[int, bytes]]) -> None:
         """Ask for a new plan where there is a reason for one."""
-        node, config = self._node, self._node.config
+        node = self._node
         charter = node.charter
         if charter is None:
             if boards.CHARTER not in now:
@@ -277,7 +277,7 @@ class Membership:
         gone = [each for each in self.lost() if each in charter.members and each not in charter.departed]
         if gone:
             await self._ask("lost")
-        if trio.current_time() - node.adopted_at < config.rebalance.cooldown_s or not self.is_settled():
+        if not node.has_cooled() or not self.is_settled():
             return
         reason = self._uneven()
         if reason:

@@ -36,6 +36,8 @@ DRAINING: Final = "draining"
 _SILENT_SHARE: Final = 0.8
 """Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
 
+_AFTER_NOTHING_S: Final = 3.0
+
 Range = tuple[str, str | None]
 
 
@@ -171,6 +173,15 @@ class Node:
             "remaining_s": round(counts.queued / rate, 3) if rate > 0 else 0.0,
             "held": len(self.holdings.pieces(Standing.HELD)),
         }
+
+    def has_cooled(self) -> bool:
+        """Whether the last plan is long enough ago; one that moved nothing needs no long rest."""
+        if self.charter is None:
+            return True
+        cooldown_s = self.config.rebalance.cooldown_s
+        if not self.charter.forecast.get("moved"):
+            cooldown_s = min(cooldown_s, _AFTER_NOTHING_S)
+        return trio.current_time() - self.adopted_at >= cooldown_s
 
     # Changes
 

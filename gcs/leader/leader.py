@@ -89,10 +89,8 @@ class Leader:
         if patience.cancelled_caught:
             node.log.warning("no new plan: ranges are still on their way")
             return False
-        cooled_at = node.adopted_at + node.config.rebalance.cooldown_s
-        is_hot = node.charter is not None and trio.current_time() < cooled_at
         # If somebody was quicker, whoever still wants it will say so again.
-        return not (is_hot and AT_ONCE.isdisjoint(reasons))
+        return node.has_cooled() or not AT_ONCE.isdisjoint(reasons)
 
     async def lead(self, reasons: Sequence[str], *, dry: bool = False) -> Charter | None:
         """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.

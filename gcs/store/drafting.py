@@ -144,6 +144,8 @@ class Draft:
     """By host: URLs that leave the queue while they wait on disk."""
     woken: dict[str, None] = field(default_factory=dict)
     """Hosts to which URLs were moved, or come back."""
+    gone: set[str] = field(default_factory=set)
+    """Keys of rows that are deleted."""
     accepted: int = 0
     moved_in: int = 0
     moved_out: int = 0

@@ -22,6 +22,8 @@ from gcs.store.records import VIAS, State
 DIGEST_BYTES: Final = 8
 """What a row keeps of a digest: enough to see that one page did not change."""
 
+TIME_BYTES: Final = 8
+"""What a row keeps of a retry: when it is due, as the table of retries has it."""
 TRIED: Final = 0x80
 STATE: Final = 0x03
 VIA_NUMBER: Final = {via: number for number, via in enumerate(VIAS)}

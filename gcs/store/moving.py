@@ -20,10 +20,12 @@ import msgpack
 import numpy as np
 import zstandard
 
-from gcs.store.encoding import TRIED, unzigzag, varints
+from gcs.store.encoding import STATE, TIME_BYTES, TRIED, unzigzag, varints
+from gcs.store.records import VIAS, State
 
 _LEVEL = 1
 _COUNT_BYTES = 4
+_RETRY: Final = State.QUEUED | TRIED
 _TRIED_ROW: Final = re.compile(
     rb"(.(?:[\x80-\xff]*[\x00-\x7f]){5})((?:[\x80-\xff]*[\x00-\x7f]))(.*)", re.DOTALL
 ).fullmatch
@@ -109,9 +111,16 @@ def unpack(chunk: bytes) -> Chunk:
     try:
         packed = zstandard.ZstdDecompressor().decompress(chunk[_COUNT_BYTES:])
         found = _unpacked(msgpack.unpackb(packed))
-    except (zstandard.ZstdError, msgpack.UnpackException, LookupError, TypeError, ValueError) as error:
+    except (
+        zstandard.ZstdError,
+        msgpack.UnpackException,
+        StopIteration,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ValueError("a chunk of rows is damaged") from error
-    if len(found.keys) != count_of(chunk):
+    if not len(found.keys) == len(found.rows) == count_of(chunk):
         raise ValueError("a chunk of rows is not whole")
     return found
 
@@ -119,19 +128,28 @@ def unpack(chunk: bytes) -> Chunk:
 def _unpacked(said: Any) -> Chunk:
     joined, parents, reasons, kinds, kind_of, at, lengths, tails = said
     known = [Kind(*kind) for kind in kinds]
+    for kind in known:
+        _check(kind, parents, reasons)
     tried = [bool(kind.flags & TRIED) for kind in known]
     times = iter(np.frombuffer(at, "<i8").tolist())
-    rows = []
-    begin = 0
     ends = iter(np.cumsum(np.frombuffer(lengths, np.uint8), dtype=np.int64).tolist())
-    for kind in np.frombuffer(kind_of, "<u4").tolist():
-        if tried[kind]:
+    begin = 0
+    rows = []
+    for number in np.frombuffer(kind_of, "<u4").tolist():
+        if tried[number]:
             end = next(ends)
-            rows.append((kind, next(times), tails[begin:end]))
+            rows.append((number, next(times), tails[begin:end]))
             begin = end
         else:
-            rows.append((kind, 0, b""))
-    keys = joined.decode().split("\0")
-    if len(keys) != len(rows):
-        raise ValueError("not every key has a row")
-    return Chunk(parents, reasons, known, keys, rows)
+            rows.append((number, 0, b""))
+    retries = {number for number, kind in enumerate(known) if kind.flags & (STATE | TRIED) == _RETRY}
+    if retries and any(number in retries and len(tail) != TIME_BYTES for number, _, tail in rows):
+        raise ValueError("a retry has no time")
+    return Chunk(parents, reasons, known, joined.decode().split("\0"), rows)
+
+
+def _check(kind: Kind, parents: Sequence[str], reasons: Sequence[str]) -> None:
+    """Refuse what could not be entered into any store."""
+    is_known = kind.flags & STATE and kind.flags >> 2 & 7 < len(VIAS)
+    if not is_known or kind.parent >= len(parents) or kind.reason >= len(reasons):
+        raise ValueError(f"no row can be like {kind}")

@@ -57,7 +57,8 @@ def post(
     for to, piece in _pieces(batch, passed):
         entries = mail.entries_of(piece)
         after[to] = _put(to, piece, entries, after.get(to, Numbers()), writes)
-        sent[to] = sent.get(to, 0) + entries
+        if entries:
+            sent[to] = sent.get(to, 0) + entries
     return after, sent
 
 

@@ -71,6 +71,13 @@ class Planner:
         Raises ValueError, and nothing has changed, for rows from another gatherer that are damaged.
         """
         draft = Draft(self._database, self._queue, self._parents, self._database.batch(), status)
+        try:
+            return self._decide(batch, draft)
+        except BaseException:
+            self._queue.give_back(draft.taken)
+            raise
+
+    def _decide(self, batch: Batch, draft: Draft) -> Plan:
         ended = _each_once(batch.finished)
         settled: Set[str] = ended.keys()
         if batch.moved or batch.released or batch.erased or batch.again:
@@ -79,9 +86,8 @@ class Planner:
         self._finish_all(ended, draft)
         passed: dict[str, list[Found]] = {}
         if batch.passed:
-            erased = set(batch.erased)
-            known = {*settled - erased, *[each.key for each in new]}
-            passed = transfers.pass_on(batch.passed, known, erased, draft)
+            known = {*settled - draft.gone, *[each.key for each in new]}
+            passed = transfers.pass_on(batch.passed, known, draft)
         for change in draft.changes.values():
             change.write(draft.writes)
         for name, value in batch.meta.items():
@@ -267,14 +273,15 @@ def _status_after(batch: Batch, passed: Mapping[str, list[Found]], draft: Draft)
             received=_sums(ledger.received, batch.received),
         ),
         outboxes=outboxes,
-        applied={
-            **status.applied,
-            **{n: max(number, status.applied.get(n, 0)) for n, number in batch.applied.items()},
-        }
-        if batch.applied
-        else status.applied,
+        applied=_largest(status.applied, batch.applied),
     )
 
 
 def _sums(counters: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
     return {**counters, **{name: counters.get(name, 0) + n for name, n in more.items()}} if more else counters
+
+
+def _largest(numbers: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
+    return (
+        {**numbers, **{name: max(n, numbers.get(name, 0)) for name, n in more.items()}} if more else numbers
+    )

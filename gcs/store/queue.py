@@ -177,10 +177,10 @@ class Queue:
         taken: list[Waiting] = []
         for number, band in host.bands.items():
             while len(taken) < count and (band.window or self._load(host, number, band)):
-                taken.append(band.window.popleft())
-        for waiting in taken:
-            self.in_flight[waiting.queued.key] = waiting
-            host.busy += waiting.piece != RETRY
+                waiting = band.window.popleft()
+                taken.append(waiting)
+                self.in_flight[waiting.queued.key] = waiting
+                host.busy += waiting.piece != RETRY
         self.window -= len(taken)
         self.evict()
         return [waiting.queued for waiting in taken]
@@ -253,11 +253,12 @@ class Queue:
         band = host.band(number)
         keys = [host.name + path for path in paths]
         rows = self._database.get_many(ROWS, [key.encode() for key in keys])
-        known = {waiting.queued.key for waiting in band.window} | self._arriving
+        known = {waiting.queued.key for waiting in band.window}
         left = [
             (key, origin)
             for key, row in zip(keys, rows, strict=True)
-            if is_untried(row) and key not in known and key not in self.in_flight
+            if is_untried(row) and key not in known
+            if key not in self.in_flight and key not in self._arriving
             if (origin := unpack_origin(row)).band == number
         ]
         parents = parents_of(self._database, (origin.parent for _, origin in left))

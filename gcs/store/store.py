@@ -6,9 +6,11 @@ cut to the recorded lengths when a store is opened, and after a commit that fail
 moment a batch is there as a whole or not at all, and what was in flight is queued.
 
 Invariant: every URL that was ever accepted is queued (in flight or not), done or dropped, and is counted
-once. One thread at a time commits. The other methods may be called from another thread meanwhile: the
-queue in memory is locked while a batch is decided about and while its effects are entered, not while it is
-written.
+once, unless it was handed over or erased, which the ledger counts. What belongs to another gatherer is passed
+on: it is known here, and in the outbox until that one has it.
+
+One thread at a time commits. The other methods may be called from another thread meanwhile: the queue in
+memory is locked while a batch is decided about and while its effects are entered, not while it is written.
 """
 
 import secrets
@@ -141,7 +143,8 @@ class Store:
         """Write a batch, all of it or nothing, and say what of it was new.
 
         Raises DiskFull if there is no room: nothing has changed then, and the same batch can be committed
-        again. (If it turns out to have reached the disk after all, the repetition says what it said.)
+        again. (If it turns out to have reached the disk after all, the repetition says what it said.) Raises
+        ValueError, and nothing has changed either, if rows that another gatherer handed over are damaged.
         """
         if self._segments.backlog > _MAX_BACKLOG:
             self.flush_segments()
@@ -347,10 +350,8 @@ class Store:
 
     def hosts(self, start: str = "", end: str | None = None) -> Iterator[HostCounts]:
         """The hosts whose keys lie in a range, with their counts, in order, each as it is when it is read."""
-        first, _, path = start.partition(PATH)
-        for packed_name, packed in self._database.scan(
-            HOSTS, (first if path else start).encode(), None if end is None else end.encode()
-        ):
+        first, last = start.partition(PATH)[0].encode(), None if end is None else end.encode()
+        for packed_name, packed in self._database.scan(HOSTS, first, last):
             name = packed_name.decode()
             if name + AFTER > start and (end is None or name + PATH < end):
                 yield host_counts(name, packed)

@@ -1,11 +1,11 @@
-"""What batches do to rows beyond finding and finishing them: they are moved here from another gatherer,
-released to one, erased, queued again, or passed on.
+"""What batches do to rows beyond finding and finishing them.
+
+Rows are moved here from another gatherer, released to one, erased, queued again, or passed on.
 """
 
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from gcs.core.urls import PATH
 from gcs.store import moving
 from gcs.store.database import ROWS
 from gcs.store.drafting import Change, Draft
@@ -23,10 +23,8 @@ from gcs.store.encoding import (
     zigzag,
 )
 from gcs.store.queue import unpack_time
-from gcs.store.records import VIAS, Batch, Finished, Found, Passed, Queued, State
+from gcs.store.records import VIAS, Batch, Finished, Found, Passed, Queued, State, host_of
 from gcs.store.view import found_of, parents_of
-
-_STATES = tuple(State)
 
 
 class Kind(NamedTuple):
@@ -64,7 +62,7 @@ def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
         if (row := rows.get(key)) and state_of(row) > State.QUEUED
         if key not in settled and key not in ended
     }
-    draft.touch([key[: key.find(PATH)] for key in (*settled, *again)])
+    draft.touch([host_of(key) for key in (*settled, *again)])
     draft.take_out(erased)
     draft.take_out(released)
     draft.take_out(
@@ -96,7 +94,7 @@ def _kind(kind: moving.Kind, chunk: moving.Chunk, draft: Draft) -> Kind:
     flags = kind.flags
     parent = chunk.parents[kind.parent]
     origin = Origin(flags >> 2 & 7, flags >> 5 & 3, kind.depth, draft.parent(parent))
-    state, is_tried = _STATES[flags & STATE], bool(flags & TRIED)
+    state, is_tried = State(flags & STATE), bool(flags & TRIED)
     row = pack_untried(state, origin)
     if is_tried:
         reason = draft.reason(chunk.reasons[kind.reason])
@@ -105,28 +103,25 @@ def _kind(kind: moving.Kind, chunk: moving.Chunk, draft: Draft) -> Kind:
 
 
 def _erase(erased: dict[str, bytes], draft: Draft) -> None:
-    accepted = 0
     for key, row in erased.items():
         before = state_of(row)
         _remove(key, row, before, None, draft)
         draft.writes.delete(key.encode(), draft.writes.tables[ROWS])
-        accepted += before is not State.PASSED
-    draft.erased += accepted
+        draft.erased += before is not State.PASSED
+    draft.gone.update(erased)
 
 
 def _release(released: dict[str, bytes], draft: Draft) -> None:
-    count = 0
     for key, row in released.items():
         before = state_of(row)
         if before is not State.PASSED:
             _remove(key, row, before, State.PASSED, draft)
             draft.writes.put(key.encode(), untried(State.PASSED, row), draft.writes.tables[ROWS])
-            count += 1
-    draft.moved_out += count
+            draft.moved_out += 1
 
 
 def _remove(key: str, row: bytes, before: State, after: State | None, draft: Draft) -> None:
-    change = draft.changes[key[: key.find(PATH)]]
+    change = draft.changes[host_of(key)]
     change.move(before, after)
     if before is State.QUEUED:
         draft.leave(key, row, change)
@@ -140,7 +135,7 @@ def _merge(moved: dict[str, tuple[Kind, int, bytes]], rows: dict[str, bytes], dr
     for key, (kind, at, tail) in moved.items():
         state, is_tried, origin, parent, attempts, packed = kind
         row = rows.get(key)
-        change = changes[key[: key.find(PATH)]]
+        change = changes[host_of(key)]
         if row is None:
             count += 1
         else:
@@ -159,16 +154,15 @@ def _merge(moved: dict[str, tuple[Kind, int, bytes]], rows: dict[str, bytes], dr
             draft.retry(queued, origin)
             draft.woken[change.host.name] = None
         else:
-            _enqueue(
-                Found(key, origin.depth, parent, VIAS[origin.via], origin.band), origin.parent, change, draft
-            )
+            found = Found(key, origin.depth, parent, VIAS[origin.via], origin.band)
+            _enqueue(found, origin.parent, change, draft)
     draft.moved_in += count
 
 
 def _queue_again(again: dict[str, bytes], draft: Draft) -> None:
     parents = parents_of(draft.database, [unpack_origin(row).parent for row in again.values()])
     for key, row in again.items():
-        change = draft.changes[key[: key.find(PATH)]]
+        change = draft.changes[host_of(key)]
         change.move(state_of(row), State.QUEUED)
         draft.writes.put(key.encode(), untried(State.QUEUED, row), draft.writes.tables[ROWS])
         _enqueue(found_of(key, row, parents), unpack_origin(row).parent, change, draft)
@@ -180,9 +174,7 @@ def _enqueue(found: Found, parent: int, change: Change, draft: Draft) -> None:
     draft.woken[change.host.name] = None
 
 
-def pass_on(
-    passed: Sequence[Passed], settled: Container[str], erased: Container[str], draft: Draft
-) -> dict[str, list[Found]]:
+def pass_on(passed: Sequence[Passed], settled: Container[str], draft: Draft) -> dict[str, list[Found]]:
     """Make URLs known that belong to others; by receiver, those that are to be sent."""
     asked: dict[str, Passed] = {}
     for each in passed:
@@ -193,7 +185,7 @@ def pass_on(
     new: list[Found] = []
     sent: dict[str, list[Found]] = {}
     for (key, each), row in zip(asked.items(), values, strict=True):
-        if row is None or key in erased:
+        if row is None or key in draft.gone:
             new.append(each.found)
         elif not each.always or state_of(row) is not State.PASSED:
             continue
@@ -204,7 +196,7 @@ def pass_on(
 
 def _remember(new: Sequence[Found], draft: Draft) -> None:
     put, rows = draft.writes.put, draft.writes.tables[ROWS]
-    draft.touch([each.key[: each.key.find(PATH)] for each in new])
+    draft.touch([host_of(each.key) for each in new])
     changes = draft.changes
     packed: dict[tuple[str, str, int, int], bytes] = {}
     for key, depth, parent, via, band in new:
@@ -214,4 +206,4 @@ def _remember(new: Sequence[Found], draft: Draft) -> None:
             origin = Origin(VIA_NUMBER[via], band, depth, draft.parent(parent))
             row = packed[like] = pack_untried(State.PASSED, origin)
         put(key.encode(), row, rows)
-        changes[key[: key.find(PATH)]].counts[State.PASSED] += 1
+        changes[host_of(key)].counts[State.PASSED] += 1

@@ -13,6 +13,7 @@ import numpy as np
 
 from gcs.core.placement.interface import Probe, named
 from gcs.core.placement.paces import Belief, FloatArray, IntArray, Paces
+from gcs.core.placement.plan import Sites, end_of
 
 NONE: Final = -1
 GAIN: Final = 0.1
@@ -46,6 +47,11 @@ class Learned:
         if number == len(self.names):
             self.names.append(site)
         return number
+
+    def around(self, prefix: str, sites: Sites) -> int:
+        """The number of the known site of which all keys with a prefix are, or NONE."""
+        name = sites.of(prefix) if prefix else ""
+        return self.number(name) if name and name <= prefix < end_of(name) else NONE
 
     def observe(self, site: str, gatherer: str, seconds: float, pages: float) -> None:
         """Note what a gatherer took for pages of a site; a stranger is ignored."""

@@ -80,6 +80,14 @@ class _Migrating(ABC):
         self._arm, self._state = table[:, 0], table[:, 1]
         self._plan = self._planned()
 
+    def adopt(self, owners: Mapping[str, str]) -> None:
+        """Begin with sites that have owners already."""
+        arms = {gatherer: arm for arm, gatherer in enumerate(self._gatherers)}
+        self._number = {site: number for number, site in enumerate(owners)}
+        self._arm = np.array([arms[owner] for owner in owners.values()], dtype=np.int64)
+        self._state = self._first_states(len(owners))
+        self._plan = self._planned()
+
     def _planned(self) -> Plan:
         arms = zip(self._number, self._arm.tolist(), strict=True)
         return by_site({site: self._gatherers[arm] for site, arm in arms}, otherwise=self._gatherers[0])

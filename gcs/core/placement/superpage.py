@@ -25,7 +25,7 @@ from gcs.core.partition import prices
 from gcs.core.placement.interface import Probe, named
 from gcs.core.placement.learned import NONE, Learned
 from gcs.core.placement.paces import IntArray, Paces
-from gcs.core.placement.plan import Domain, Plan, Sites, compiled, end_of, rendezvous
+from gcs.core.placement.plan import Domain, Plan, Sites, compiled, rendezvous
 from gcs.core.placement.units import Known, Units, single_out
 from gcs.core.tree import Expansion
 
@@ -97,9 +97,11 @@ class SuperpagePlacement:
         learned = self._learned
         learned.learn()
         self._cut()
-        page, inside = pages_of(self.expansion, learned, self._sites)
+        expansion = self.expansion
+        page = np.array([expansion.locate_index(site) for site in learned.names], dtype=np.int64)
+        inside = [learned.around(superpage.prefix, self._sites) for superpage in expansion.superpages]
         belief = learned.paces.belief(page)
-        known = Known(page, inside, learned.weight, belief.pace)
+        known = Known(page, np.array(inside, dtype=np.int64), learned.weight, belief.pace)
         units = single_out(self._work, known, self._prices, self._singles)
         self._plan = self._planned(units, self._shared_out(units))
         index = {gatherer: number for number, gatherer in enumerate(self._gatherers)}
@@ -155,15 +157,3 @@ class SuperpagePlacement:
         sites = [self._learned.names[site] for site in units.singled]
         singled = {site: names[o] for site, o in zip(sites, of_singles, strict=True)}
         return compiled(singled, self._base)
-
-
-def pages_of(expansion: Expansion, learned: Learned, sites: Sites) -> tuple[IntArray, IntArray]:
-    """The superpage of each site, and the site of each superpage that is part of one, or NONE."""
-    page = np.array([expansion.locate_index(site) for site in learned.names], dtype=np.int64)
-    inside = np.full(len(expansion.superpages), NONE, dtype=np.int64)
-    for number, superpage in enumerate(expansion.superpages):
-        if superpage.prefix:
-            site = learned.number(sites.of(superpage.prefix))
-            if site != NONE and learned.names[site] <= superpage.prefix < end_of(learned.names[site]):
-                inside[number] = site
-    return page, inside

@@ -42,6 +42,8 @@ class Known:
     pages: FloatArray
     pace: FloatArray
     tried: BoolArray | None = None
+    already: BoolArray | None = None
+    """Which sites are singled out today: where not all can be, they come first with half of others' gain."""
 
 
 def single_out(work: FloatArray, known: Known, prices: FloatArray, most: int) -> Units:
@@ -74,6 +76,8 @@ def _singled_out(weight: FloatArray, known: Known, prices: FloatArray, count: in
     fewest = _gain(weight, known, known.pace, count)
     cheapest = _gain(weight, known, known.pace * prices, count)
     gain = np.maximum(fewest, cheapest)
+    if known.already is not None:
+        gain[known.already] *= 2
     worthwhile = np.flatnonzero(gain > 0)
     return worthwhile[np.argsort(-gain[worthwhile], kind="stable")]
 

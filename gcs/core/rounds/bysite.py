@@ -68,20 +68,21 @@ def _by_hash(knowledge: Knowledge, sides: Sides, sites: Sites) -> Plan:
 def _by_proximity(
     own: Any, knowledge: Knowledge, sides: Sides, reports: Sequence[Report], sites: Sites
 ) -> tuple[Plan, Sequence[Probe]]:
-    """Sites that were announced before are decided; those that are new wait with who announces them."""
+    """Sites that were announced before are decided; new ones wait with who holds them, or found them."""
     placement = ProximityPlacement(sides.staying, domain=sites.domain)
     if own is not None:
         placement.restore(own)
     _measured(placement, sides, reports)
     placement.replan(sides.staying)
+    found: dict[str, str] = {}
     for report in reports:
         if report.gatherer in sides.staying:
-            for site in sorted({*report.paces, *report.delays}):
-                if knowledge.learned.number(site) != NONE:
-                    placement.announce(site, report.gatherer)
+            for site in (*report.paces, *report.delays):
+                found.setdefault(site, report.gatherer)
     for site in knowledge.learned.names:
         holder = sides.holdings.owner(site)
-        placement.announce(site, holder if holder in sides.staying else rendezvous(site, sides.staying))
+        finder = found.get(site) or rendezvous(site, sides.staying)
+        placement.announce(site, holder if holder in sides.staying else finder)
     _measured(placement, sides, reports)
     knowledge.own = placement.state({*knowledge.learned.names})
     return placement.plan(), placement.probes()[:PROBES]
@@ -107,6 +108,9 @@ def _by_automaton(
     placement: TwomaPlacement | OmaPlacement = made(sides.staying, domain=sites.domain, rng=rng)
     if own is not None:
         placement.restore(own)
+    else:
+        holders = {site: sides.holdings.owner(site) for site in knowledge.learned.names}
+        placement.adopt({site: holder for site, holder in holders.items() if holder in sides.staying})
     for report in reports:
         for site, (pages, seconds) in sorted(report.paces.items()):
             if pages > 0 and knowledge.learned.number(site) != NONE:

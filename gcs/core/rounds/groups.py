@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gcs.core.placement import Sites
-from gcs.core.placement.learned import NONE, Learned
+from gcs.core.placement.learned import Learned
 from gcs.core.placement.paces import IntArray
-from gcs.core.placement.plan import end_of
 from gcs.core.rounds.sides import cut_hosts, uncut
 from gcs.core.tree import Expansion
 
@@ -49,15 +48,9 @@ def grouped(expansion: Expansion, learned: Learned, sites: Sites, *, split_hosts
         prefixes += cut
     used = sorted({number for _, number in pieces})
     place = {number: at for at, number in enumerate(used)}
-    inside = [_site_around(prefixes[number], learned, sites) for number in used]
+    inside = [learned.around(prefixes[number], sites) for number in used]
     return Groups(
         [start for start, _ in pieces],
         [place[number] for _, number in pieces],
         np.array(inside, dtype=np.int64),
     )
-
-
-def _site_around(prefix: str, learned: Learned, sites: Sites) -> int:
-    """The known site of which all keys with a prefix are, or NONE."""
-    name = sites.of(prefix) if prefix else ""
-    return learned.number(name) if name and name <= prefix < end_of(name) else NONE

@@ -80,7 +80,6 @@ def _decided(
     if strategy != "superpage":
         plan, probes = by_site(strategy, knowledge, sides, reports, sites, rng)
         return plan, foreseen(strategy, plan, knowledge, sides, sites), probes
-    knowledge.strategy, knowledge.own = strategy, None
     caps = {report.gatherer: report.cap for report in reports if report.cap is not None}
     sharing = Sharing(terms, knowledge, sides, sites, caps)
     shared, promised = sharing.shared()

@@ -64,6 +64,7 @@ class Sharing:
         group = np.array([self._groups.of(site) for site in learned.names], dtype=np.int64)
         self._belief = learned.paces.belief(group)
         columns = [learned.gatherers.index(gatherer) for gatherer in sides.free]
+        already = set(knowledge.own or ()) if knowledge.strategy == "superpage" else ()
         # What is fetched from sites of the pinned says nothing about what the others share.
         fixed = np.array([sides.holdings.owner(site) in sides.pinned for site in learned.names], dtype=bool)
         self._known = Known(
@@ -72,6 +73,7 @@ class Sharing:
             np.where(fixed, 0.0, learned.weight),
             self._belief.pace[:, columns],
             learned.paces.tried[:, columns],
+            np.array([site in already for site in learned.names], dtype=bool),
         )
 
     def shared(self) -> tuple[Plan, Foreseen]:
@@ -93,6 +95,8 @@ class Sharing:
             method, units = "II", single_out(self._work, self._known, before, 0)
             owner = self._second(units, links)
             times = _times(owner, _costs(units)) + links.cost(owner)
+        self._knowledge.strategy = "superpage"
+        self._knowledge.own = [self._knowledge.learned.names[site] for site in units.singled]
         foreseen = {**dict(zip(free, times.tolist(), strict=True)), **self._fixed_times()}
         least = [foreseen[gatherer] for gatherer in self._sides.pinned]
         bound = max([bound_of(units.weights, units.paces), *least])
