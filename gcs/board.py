@@ -124,7 +124,8 @@ class Board:
             assert isinstance(gatherer, str)
             assert isinstance(beat, int)
             assert isinstance(pulse, bytes)
-            if gatherer in found:  # a heartbeat whose outcome was unknown
+            if gatherer in found and await self.space.count("member", gatherer, int, bytes) > 1:
+                # A heartbeat whose outcome was unknown, and not one that has come while others were read.
                 await self.space.inp("member", gatherer, int, bytes)
             if gatherer not in found or beat > found[gatherer].beat:
                 found[gatherer] = Member(gatherer, beat, Pulse.from_bytes(pulse))
