@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcs import settings
-from gcs.config import DEFAULT, SETTINGS, Config, Loaded, Log, Redis, Space, load
+from gcs.config import DEFAULT, SETTINGS, Config, Loaded, Log, Redis, Space, load, variables
 from gcs.errors import ConfigError
 
 SHIPPED = Path(__file__).parent.parent / "config.toml"
@@ -236,6 +236,31 @@ class TestSentences:
     def test_a_wrong_value_that_a_later_layer_replaces(self, tmp_path: Path) -> None:
         """A mistake in the file is found even while an option hides it."""
         assert "log.level" in sentence('[log]\nlevel = "x"', "log.level=info", at=tmp_path)
+
+
+class TestVariables:
+    """A configuration as the environment of another process."""
+
+    def test_everything_is_passed_on(self, tmp_path: Path) -> None:
+        """Another process gets the same configuration, with its secrets, whatever files there are."""
+        changed = [
+            "crawl.scope=+domain:a.test -regex:[?&]x=",
+            "crawl.max_depth=none",
+            "crawl.traps=false",
+            "fetch.agent=mine (+http://a.test/)",
+            "fetch.allow=127.0.0.0/8 fd00::/8",
+            "fetch.delay=250ms",
+            "fetch.hosts=hosts",
+            "fetch.proxy=http://user:word@proxy:3128",
+            "store.keep_free=0B",
+            "redis.url=redis://:word@a.test:6379/0",
+            "redis.password=other",
+        ]
+        config = load(overrides=changed, environ={}, system_file=Path("/nonexistent")).config
+        other = tmp_path / "config.toml"
+        other.write_text('[fetch]\ntimeout = "5s"\n')
+        assert load(environ=variables(config), system_file=other).config == config
+        assert load(environ=variables(Config()), system_file=other).config == Config()
 
 
 class TestSecrets:

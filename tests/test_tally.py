@@ -73,3 +73,16 @@ def test_how_far_along() -> None:
     endless = halfway([(n, 10 * n + 1) for n in range(1, 4000, 10)])
     assert far_along(endless, Counts(queued=20_000)) == "no end in sight"
     assert far_along(endless, Counts(queued=20)) == ""
+
+
+def test_tallies_add_up() -> None:
+    """What several gatherers have counted is what one that had done it all would have."""
+    one, other, all_of_it = Tally(), Tally(), Tally()
+    for n in range(100):
+        for tally in (one if n % 3 else other, all_of_it):
+            tally.answered(f"h{n % 7}", 200 if n % 10 else 404, "text/html", "en" if n % 2 else "fi", n)
+            tally.failed("robots")
+    merged = Tally()
+    merged.merge(one, other)
+    assert merged == all_of_it
+    assert other.pages == 34

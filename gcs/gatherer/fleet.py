@@ -152,29 +152,24 @@ class Gatherer:
         self.process: Supervised | None = None
         self.is_over = False
         self.starts: deque[float] = deque(maxlen=RESTARTS + 1)
-        self._grace_s = config.fetch.connect_timeout_s + config.fetch.timeout_s + _GRACE_S
+        self.grace_s = config.fetch.connect_timeout_s + config.fetch.timeout_s + _GRACE_S
         member = replace(config.member, name=name, leave_when_finished=True)
         self._environment = _environment(replace(config, member=member), os.environ)
 
-    async def start(self) -> None:
-        """Start it, when one that an earlier run has left behind has ended; raises StoreError."""
-        self.starts.append(trio.current_time())
+    async def start(self) -> bool:
+        """Start it; False while one that an earlier run has left behind is about to end."""
         starting = partial(
             spawn,
             [*_PROGRAM, "gatherer", "--into", self.place],
             lock=self.place.with_name(f"{self.place.name}.lock"),
             log=self.log,
-            grace_s=self._grace_s,
+            grace_s=self.grace_s,
             cwd=Path.cwd(),
             environment=self._environment,
             umask=-1,
         )
-        with trio.move_on_after(self._grace_s):
-            while self.process is None:
-                self.process = await trio.to_thread.run_sync(starting)
-                await trio.sleep(0 if self.process else _LOOK_S)
-        if self.process is None:
-            raise StoreError(f"{self.place}: a gatherer of an earlier run is still there; end it first.")
+        self.process = await trio.to_thread.run_sync(starting)
+        return self.process is not None
 
     @property
     def dies_often(self) -> bool:
@@ -236,12 +231,20 @@ class Gatherers:
                 gatherer.process.kill()
 
     async def _start(self, gatherer: Gatherer) -> None:
-        if self.ending is None:
-            await gatherer.start()
-        if self.ending is not None:  # by now
-            gatherer.is_over = gatherer.process is None
-            if gatherer.process is not None:
-                gatherer.process.ask_to_end()
+        """Start one, unless they are told to stop, also while it starts; raises StoreError."""
+        gatherer.starts.append(trio.current_time())
+        while self.ending is None and not await gatherer.start():
+            if trio.current_time() - gatherer.starts[-1] > gatherer.grace_s:
+                raise StoreError(
+                    f"{gatherer.place}: a gatherer of an earlier run is still there; end it first."
+                )
+            await trio.sleep(_LOOK_S)
+        if gatherer.process is None:
+            gatherer.is_over = True
+        elif self.killed:
+            gatherer.process.kill()
+        elif self.ending is not None:
+            gatherer.process.ask_to_end()
 
     async def _look_at(self, gatherer: Gatherer) -> None:
         """See whether it has ended, and what to do about that."""
@@ -307,7 +310,8 @@ class Watch(Screen):
         names = {each.name for each in self._running.each}
         members = (await self._board.members()).values()
         pulses = [each.pulse for each in sorted(members, key=lambda each: each.beat)]
-        self._pulses = {pulse.name: pulse for pulse in pulses if pulse.name in names}
+        # A tuple that is replaced while others are read may be missed.
+        self._pulses |= {pulse.name: pulse for pulse in pulses if pulse.name in names}
 
     def account(self) -> tuple[Tally, Counts]:
         """What is on their disks, of all that ever took part."""
