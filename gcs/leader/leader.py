@@ -98,12 +98,14 @@ class Leader:
         """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.
 
         That no range is on its way under the charter in force stays so until there is another, and that
-        cannot be while this one leads: so it is enough to see that this one follows the charter in force.
+        cannot be while this one leads: so it is enough to see that the charter in force is the one that this
+        one followed before it was elected.
         """
         node = self._node
+        followed = node.epoch
         async with election(self._board.space, boards.LEADER, lease=_LEASE_S, floor=node.epoch) as leadership:
             now = await self._board.now()
-            if now.get(boards.CHARTER, (0, b""))[0] > node.epoch:
+            if now.get(boards.CHARTER, (0, b""))[0] > followed:
                 return None
             accounts = await self._collect(leadership)
             reason = ", ".join(sorted(set(reasons)))
