@@ -80,7 +80,7 @@ class _Line:
 
     __slots__ = (
         *("entry", "free_at", "holder", "is_name", "limit", "name", "ready", "under_way", "unsent", "users"),
-        *("awake", "distance_s", "is_open", "is_shared", "is_wanted", "left", "sure_until", "until"),
+        *("distance_s", "hosts", "is_open", "is_shared", "is_wanted", "left", "sure_until", "until"),
     )
 
     def __init__(self, name: str, limit: int | None, *, is_name: bool = False) -> None:
@@ -94,7 +94,8 @@ class _Line:
         self.users = 0
         self.holder: _Host | None = None
         self.entry = 0
-        self.awake = 0
+        self.hosts: set[_Host] = set()
+        """Those that use it, if it could be shared."""
         self.distance_s = 0.0
         self.is_shared = self.is_open = self.is_wanted = False
         self.left = 0
@@ -222,11 +223,13 @@ class Workbench:
         for line in after:
             line.users += 1
         known.addresses = after
-        for line in after:
-            line.awake += known.awake
         for line in before:
             line.users -= 1
-            line.awake -= known.awake
+            line.hosts.discard(known)
+        if self._permits is not None:
+            for line in after:
+                line.hosts.add(known)
+        for line in before:
             self._see_if_spent(line)
             self._later_if_unused(line)
         if known.line is not None:
@@ -243,8 +246,6 @@ class Workbench:
             return
         known.awake = True
         self._awake += 1
-        for line in known.addresses:
-            line.awake += 1
         if not self._is_busy(known):
             # It may rest for longer, only to be remembered for its failures.
             self._rest(known, max(known.free_at, now))
@@ -255,8 +256,6 @@ class Workbench:
         if known is None:
             return
         self._awake -= known.awake
-        for line in known.addresses:
-            line.awake -= known.awake
         known.awake = False
         if known.due is None and not self._is_busy(known):
             self._rest(known, known.free_at)
@@ -433,7 +432,7 @@ class Workbench:
         No request begins later than `sure_until`, which `assure` moves.
         """
         known = self._by_key(line)
-        if known is None or not known.is_shared or not (known.awake or known.under_way):
+        if known is None or not known.is_shared or not self._is_needed(known, now + rest_s + OPEN_S):
             if known is not None:
                 known.is_wanted = False
             return False
@@ -463,9 +462,12 @@ class Workbench:
         return known is not None and known.is_wanted
 
     def is_overdue(self, line: str, now: float) -> bool:
-        """Whether the time is over that a line was opened for."""
+        """Whether the time is over that a line was opened for, or who waited for it waits for another."""
         known = self._by_key(line)
-        return known is not None and known.is_open and now >= min(known.until, known.sure_until)
+        if known is None or not known.is_open:
+            return False
+        is_used = known.under_way or known.holder is not None or self._is_useful(known, known.until)
+        return not is_used or now >= min(known.until, known.sure_until)
 
     def retire(self, line: str, now: float) -> None:
         """Begin no more requests in a line that is open; it is spent as soon as none is under way."""
@@ -528,9 +530,22 @@ class Workbench:
         """Say so when a line that is open cannot, or need not, be used any more."""
         if not line.is_open or line.under_way or line.holder is not None or self._permits is None:
             return
-        if not line.is_shared or line.left <= 0 or not line.awake or line.free_at >= line.until:
+        if not line.is_shared or line.left <= 0 or not self._is_useful(line, line.until):
             line.left = 0
             self._permits.spent(line.key)
+
+    def _is_needed(self, line: _Line, until: float) -> bool:
+        return line.under_way > 0 or self._is_useful(line, until)
+
+    @staticmethod
+    def _is_useful(line: _Line, until: float) -> bool:
+        """Whether a host could use a line before a time, if that is open."""
+        return line.free_at < until and any(
+            host.awake
+            and host.free_at < until
+            and (host.line is None or host.line is line or not host.line.is_shared or host.line.is_open)
+            for host in line.hosts
+        )
 
     # Questions
 
@@ -629,6 +644,7 @@ class Workbench:
         host.entry = 0
         for line in host.addresses:
             line.users -= 1
+            line.hosts.discard(host)
             self._later_if_unused(line)
 
     def _later_if_unused(self, line: _Line) -> None:
