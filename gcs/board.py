@@ -207,10 +207,9 @@ class Board:
 
     async def ask_for_plan(self, reason: str, who: str) -> None:
         """Ask for a new plan, unless the same was asked for and not answered yet."""
-        async for _, asked, _ in self.space.scan("rebalance", str, str):
-            if asked == reason:
-                return
-        await self.space.out("rebalance", reason, who)
+        asked = {wish[1] async for wish in self.space.scan("rebalance", str, str)}
+        if reason not in asked:
+            await self.space.out("rebalance", reason, who)
 
     async def seed(self, urls: Iterable[str]) -> int:
         """Give the crawl URLs to begin with; says how many."""
