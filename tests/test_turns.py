@@ -220,6 +220,17 @@ def test_a_line_is_not_kept_for_a_host_that_waits_for_another() -> None:
     assert not workbench.open("@192.0.2.1", 0.0, rest_s=0.0, sure_until=100.0)
 
 
+def test_without_a_delay_nothing_is_shared() -> None:
+    """With a delay of 0 there is no distance to keep, and nobody is asked for anything."""
+    permits = Noted()
+    workbench = bench(permits, delay_s=0.0)
+    workbench.review(0.0)
+    use(workbench, 0.0)
+    use(workbench, 0.0)
+    assert not permits.wanted
+    assert workbench.asked() == []
+
+
 def test_manners_go_with_a_host() -> None:
     """What a host is owed, another workbench keeps to: its rest, its crawl-delay and its failures."""
     one, two = Workbench(1, 4, 1.0, 0.0, 60.0), Workbench(1, 4, 1.0, 0.0, 60.0)

@@ -230,7 +230,8 @@ class Workbench:
             for line in after:
                 line.hosts.add(known)
         for line in before:
-            self._see_if_spent(line)
+            if line.is_open:
+                self._see_if_spent(line)
             self._later_if_unused(line)
         if known.line is not None:
             self._stand_in_line(known, self._first_line(known), _NEVER)
@@ -260,7 +261,8 @@ class Workbench:
         if known.due is None and not self._is_busy(known):
             self._rest(known, known.free_at)
         for line in known.addresses:
-            self._see_if_spent(line)
+            if line.is_open:
+                self._see_if_spent(line)
 
     def take(self, now: float) -> Turn | None:
         """The next host that may be asked now, its request counted as under way; None when there is none.
@@ -323,7 +325,6 @@ class Workbench:
         host.free_at = max(host.free_at, at + self._delay_of(host))
         for line in turn._addresses:
             line.unsent -= first
-            line.distance_s = self._delay_of(host) if line.is_name else self._delay_s
             line.free_at = max(line.free_at, host.free_at if line.is_name else at + self._delay_s)
             self._offer(line, at)
         self._go_on(host, at)
@@ -359,7 +360,8 @@ class Workbench:
                 line.free_at = max(line.free_at, host.free_at)
                 line.distance_s = self._delay_of(host)
             self._offer(line, now)
-            self._see_if_spent(line)
+            if line.is_open:
+                self._see_if_spent(line)
             self._later_if_unused(line)
         self._go_on(host, now)
 
@@ -376,7 +378,8 @@ class Workbench:
             line.under_way -= 1
             line.unsent -= 1
             self._offer(line, now)
-            self._see_if_spent(line)
+            if line.is_open:
+                self._see_if_spent(line)
             self._later_if_unused(line)
         self._go_on(host, now)
 
@@ -704,17 +707,17 @@ class Workbench:
 
     def _is_taken(self, line: _Line) -> bool:
         is_full = line.limit is not None and line.under_way >= line.limit
-        is_shut = line.is_shared and line.left <= 0
-        return line.unsent > 0 or is_full or is_shut or line.holder is not None
+        return line.unsent > 0 or is_full or line.holder is not None or (line.is_shared and line.left <= 0)
 
     def _hold(self, host: _Host, now: float) -> _Line | None:
         """Hold the addresses of a host that are free, up to the first that is not, which is returned."""
-        for line in host.addresses[: host.held]:
-            if line.is_shut(now):
-                self._let_go(host)
-                return line
+        if host.held and self._permits is not None:
+            for line in host.addresses[: host.held]:
+                if line.is_shut(now):
+                    self._let_go(host)
+                    return line
         for line in host.addresses[host.held :]:
-            if line.is_shut(now):
+            if line.is_shared and line.is_shut(now):
                 line.left = 0
             if line.free_at > now or self._is_taken(line):
                 return line
@@ -726,7 +729,8 @@ class Workbench:
         for line in host.addresses[: host.held]:
             line.holder = None
             self._offer(line, _NEVER)
-            self._see_if_spent(line)
+            if line.is_open:
+                self._see_if_spent(line)
         host.held = 0
 
     def _begin(self, host: _Host, line: _Line, now: float) -> Turn:
