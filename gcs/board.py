@@ -8,9 +8,10 @@
     ("order", to, number, kind, arguments)  what one gatherer is asked to do
     ("answer", number, from, data)          and what came of it
 
-Seeds are in a space of their own, `("seed", urls)`, so that the end is not declared while one is leased. URLs
-between gatherers do not go here, but into each one's inbox, a space of its own. Whatever stands here may be
-lost with Redis: gatherers know on their disks what they need, and put it up again.
+Seeds are in a space of their own, `("seed", urls)`, so that the end is not declared while one is leased. So
+are turns (`gcs.gatherer.turns`). URLs between gatherers do not go here, but into each one's inbox, a space of
+its own. Whatever stands here may be lost with Redis: gatherers know on their disks what they need, and put it
+up again.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _INDEX: Final = {
     "order": (1,),
     "answer": (1,),
 }
+_TURNS: Final = {"turn": (1, 2), "mark": (1, 2)}
 _PART_BYTES: Final = 256 << 10
 _REPORT_TTL_S: Final = 120.0
 _ANSWER_TTL_S: Final = 60.0
@@ -121,6 +123,7 @@ class Board:
         self._client, self._config = client, config
         self.space = spaces.space(client, config, "board", index=_INDEX)
         self.seeds = spaces.space(client, config, "seeds")
+        self.turns = spaces.space(client, config, "turns", index=_TURNS)
 
     def inbox(self, gatherer: str) -> tuplespace.Space:
         """Where a gatherer gets its URLs."""

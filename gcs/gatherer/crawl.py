@@ -32,7 +32,7 @@ import trio
 from gcs.config import Config
 from gcs.core import robots
 from gcs.core.failures import Cause
-from gcs.core.politeness import Turn, Workbench
+from gcs.core.politeness import Manner, Permits, Turn, Workbench
 from gcs.core.robots import Rules, Standing
 from gcs.core.tree import Expansion
 from gcs.core.urls import key
@@ -108,6 +108,7 @@ class Crawl:
         *,
         limits: Limits | None = None,
         territory: Territory = ALONE,
+        permits: Permits | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         fetch = config.fetch
@@ -117,7 +118,12 @@ class Crawl:
         self._log = structlog.get_logger()
         self._keeper = Keeper(config, epoch=territory.epoch_of_rulings)
         self._bench = Workbench(
-            fetch.per_host, fetch.per_address, fetch.delay_s, fetch.delay_factor, fetch.max_delay_s
+            fetch.per_host,
+            fetch.per_address,
+            fetch.delay_s,
+            fetch.delay_factor,
+            fetch.max_delay_s,
+            permits=permits,
         )
         self._territory = territory
         self._frontier = Frontier(store, self._bench, territory=territory)
@@ -191,8 +197,23 @@ class Crawl:
 
     def release(self, ranges: Sequence[tuple[str, str | None]]) -> None:
         """What may be fetched of some ranges [start, end) has changed."""
+        self._bench.review(self._clock())
         self._frontier.release(ranges)
         self._hosts.unpark(count=LOCATORS)
+
+    @property
+    def bench(self) -> Workbench:
+        """Which hosts may be asked."""
+        return self._bench
+
+    def wake(self) -> None:
+        """A host may be asked that could not be before."""
+        self._work.unpark()
+
+    def recall(self, manners: Iterable[Manner]) -> None:
+        """Treat hosts as those did who asked them before."""
+        for manner in manners:
+            self._bench.recall(manner, self._clock())
 
     def forget_targets(self) -> None:
         """Ask the store again about every URL that is named."""
