@@ -240,10 +240,9 @@ class Board:
 
     async def ask_for_plan(self, reason: str, who: str, *, method: str = "") -> None:
         """Ask for a new plan, unless the same was asked for and not answered yet."""
-        async for _, asked, _, how in self.space.scan("rebalance", str, str, str):
-            if (asked, how) == (reason, method):
-                return
-        await self.space.out("rebalance", *Wish(reason, who, method))
+        asked = {(wish[1], wish[3]) async for wish in self.space.scan("rebalance", str, str, str)}
+        if (reason, method) not in asked:
+            await self.space.out("rebalance", *Wish(reason, who, method))
 
     async def seed(self, urls: Iterable[str]) -> int:
         """Give the crawl URLs to begin with; says how many."""
