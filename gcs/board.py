@@ -9,9 +9,9 @@
     ("answer", number, from, data)          and what came of it
 
 Seeds are in a space of their own, `("seed", urls)`, so that the end is not declared while one is leased. So
-are turns (`gcs.gatherer.turns`). URLs between gatherers do not go here, but into each one's inbox, a space of
-its own. Whatever stands here may be lost with Redis: gatherers know on their disks what they need, and put it
-up again.
+are turns (`gcs.gatherer.turns`) and domains (`gcs.gatherer.proximity`). URLs between gatherers do not go
+here, but into each one's inbox, a space of its own. Whatever stands here may be lost with Redis: gatherers
+know on their disks what they need, and put it up again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from gcs import spaces
 from gcs.config import Config
 from gcs.core.holdings import Charter
 from gcs.core.rulings import Rulings
+from gcs.traffic import Traffic
 from tuplespace import Fence, election
 
 LEADER: Final = "leader"
@@ -49,6 +50,7 @@ _INDEX: Final = {
     "answer": (1,),
 }
 _TURNS: Final = {"turn": (1, 2), "mark": (1, 2)}
+_DOMAINS: Final = {"announce": (1,), "delay": (1,), "domain": (1, 2)}
 _PART_BYTES: Final = 256 << 10
 _REPORT_TTL_S: Final = 120.0
 _ANSWER_TTL_S: Final = 60.0
@@ -124,6 +126,9 @@ class Board:
         self.space = spaces.space(client, config, "board", index=_INDEX)
         self.seeds = spaces.space(client, config, "seeds")
         self.turns = spaces.space(client, config, "turns", index=_TURNS)
+        self.domains = spaces.space(client, config, "domains", index=_DOMAINS)
+        self.traffic = Traffic()
+        """What this process has written and read here, and by `Exchange`."""
 
     def inbox(self, gatherer: str) -> tuplespace.Space:
         """Where a gatherer gets its URLs."""
@@ -136,6 +141,7 @@ class Board:
         said = ("member", gatherer, beat, pulse.to_bytes(), time.time())
         if await self.space.swap(("member", gatherer, int, bytes, float), said) is None:
             await self.space.out(*said)
+        self.traffic.wrote(*said)
 
     async def members(self) -> dict[str, Member]:
         """All that are there, or were."""
@@ -145,6 +151,7 @@ class Board:
             assert isinstance(beat, int)
             assert isinstance(pulse, bytes)
             assert isinstance(at, float)
+            self.traffic.read("member", gatherer, beat, pulse, at)
             if gatherer in found:
                 # A heartbeat whose outcome was unknown, or one that has come while this looks.
                 await self.space.inp("member", gatherer, min(beat, found[gatherer].beat), bytes, float)
@@ -166,6 +173,7 @@ class Board:
             assert isinstance(what, str)
             assert isinstance(epoch, int)
             assert isinstance(data, bytes)
+            self.traffic.read("now", what, epoch, data)
             if what not in found or epoch > found[what][0]:
                 found[what] = (epoch, data)
         return found
@@ -175,6 +183,7 @@ class Board:
         said = ("now", what, epoch, data)
         if await self.space.swap(("now", what, int, bytes), said, fence=fence) is None:
             await self.space.out(*said, fence=fence)
+        self.traffic.wrote(*said)
 
     async def take_down(self, what: str) -> None:
         """Let something be in force no more."""
@@ -201,6 +210,8 @@ class Board:
         parts = _parts(zlib.compress(charter.to_bytes(), 1))
         rows = [("charter", charter.epoch, n, len(parts), part) for n, part in enumerate(parts)]
         await self.space.out_many(rows, fence=fence)
+        for row in rows:
+            self.traffic.wrote(*row)
         before = await self.now()
         await self.put_up(CHARTER, charter.epoch, fence=fence)
         old = before.get(CHARTER, (0, b""))[0]
@@ -210,6 +221,8 @@ class Board:
     async def charter(self, epoch: int) -> Charter | None:
         """A charter; None if it is not, or no longer, there as a whole."""
         found = [row async for row in self.space.scan("charter", epoch, int, int, bytes)]
+        for row in found:
+            self.traffic.read(*row)
         data = _joined((row[2], row[3], row[4]) for row in found)
         return None if data is None else Charter.from_bytes(zlib.decompress(data))
 
@@ -220,6 +233,8 @@ class Board:
         parts = _parts(zlib.compress(data, 1))
         rows = [("report", token, gatherer, n, len(parts), part) for n, part in enumerate(parts)]
         await self.space.out_many(rows, ttl=_REPORT_TTL_S)
+        for row in rows:
+            self.traffic.wrote(*row)
 
     async def reports(self, token: int, expected: Iterable[str], deadline_s: float) -> dict[str, bytes]:
         """The answers to a call, until all have come or the time is up."""
@@ -228,6 +243,8 @@ class Board:
             while missing:
                 for gatherer in sorted(missing):
                     rows = [row async for row in self.space.scan("report", token, gatherer, int, int, bytes)]
+                    for row in rows:
+                        self.traffic.read(*row)
                     data = _joined((row[3], row[4], row[5]) for row in rows)
                     if data is not None:
                         found[gatherer] = zlib.decompress(data)
@@ -242,7 +259,9 @@ class Board:
         """Ask for a new plan, unless the same was asked for and not answered yet."""
         asked = {(wish[1], wish[3]) async for wish in self.space.scan("rebalance", str, str, str)}
         if (reason, method) not in asked:
-            await self.space.out("rebalance", *Wish(reason, who, method))
+            wish = ("rebalance", *Wish(reason, who, method))
+            await self.space.out(*wish)
+            self.traffic.wrote(*wish)
 
     async def seed(self, urls: Iterable[str]) -> int:
         """Give the crawl URLs to begin with; says how many."""

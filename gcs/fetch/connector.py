@@ -105,6 +105,29 @@ class Connector:
         self.made += 1
         return outcome
 
+    async def delay(self, origin: Origin) -> float | Failure:
+        """The seconds that a connection takes, to be ready for requests; it is closed without one.
+
+        Looking up the name is not part of it, and no session is resumed: all who measure take the same steps.
+        Through a proxy it is the tunnel that takes the time, so there is one for http too.
+        """
+        within_s = self._settings.connect_timeout_s
+        addresses = await self._where(origin, within_s)
+        if isinstance(addresses, Failure):
+            return addresses
+        begun = time.monotonic()
+        self.under_way += 1
+        try:
+            with trio.move_on_after(within_s):
+                made = await self._connected(origin, addresses, begun + within_s, probe=True)
+                if isinstance(made, Failure):
+                    return made
+                made.close()
+                return time.monotonic() - begun
+        finally:
+            self.under_way -= 1
+        return Failure(Reason.CONNECT, "The connection was not made in time.", addresses[-1])
+
     def learn(self, origin: Origin, connection: Connection) -> None:
         """Keep the session of a connection on which an answer has come: tickets come along with it."""
         self.resumed += connection.resumed
@@ -153,7 +176,7 @@ class Connector:
         return Failure(Reason.ADDRESS, why, address)
 
     async def _connected(
-        self, origin: Origin, addresses: tuple[str, ...], last: float
+        self, origin: Origin, addresses: tuple[str, ...], last: float, *, probe: bool = False
     ) -> Connection | Failure:
         port = origin.port if self.proxy is None else self.proxy.port
         connection = await self._first_that_answers(addresses, port, last)
@@ -161,7 +184,7 @@ class Connector:
             return connection
         ready = False
         try:
-            failure = await self._prepare(connection, origin)
+            failure = await self._prepare(connection, origin, probe=probe)
             ready = failure is None
         finally:
             if not ready:
@@ -188,19 +211,21 @@ class Connector:
                     return Connection(sock, address, buffers=self._buffers, max_header_bytes=header)
         return failure
 
-    async def _prepare(self, connection: Connection, origin: Origin) -> Failure | None:
-        """Tunnel and TLS, for https."""
-        if origin.scheme != "https":
-            return None
-        if self.proxy is not None:
+    async def _prepare(self, connection: Connection, origin: Origin, *, probe: bool) -> Failure | None:
+        """Tunnel and TLS, for https; the tunnel for http too if this is a probe."""
+        is_secure = origin.scheme == "https"
+        if self.proxy is not None and (is_secure or probe):
             host = f"[{origin.host}]" if ":" in origin.host else origin.host
             where = f"{host}:{origin.port}"
             ask = f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n".encode("ascii")
             failure = await connection.tunnel(ask + self.proxy.authorization + b"\r\n")
             if failure is not None:
                 return failure
+        if not is_secure:
+            return None
+        session = None if probe else self._sessions.get(origin)
         try:
-            await connection.secure(self._context(), origin.host, self._sessions.get(origin))
+            await connection.secure(self._context(), origin.host, session)
         except TlsFailed as error:
             self._sessions.pop(origin, None)
             return Failure(Reason.TLS, str(error), connection.address)

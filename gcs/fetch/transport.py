@@ -208,6 +208,14 @@ class Transport:
         """The addresses of a host that may be asked; () where a proxy looks names up."""
         return await self._connector.addresses(host)
 
+    async def delay(self, origin: Origin) -> float | Failure:
+        """The seconds that it takes to connect to an origin, of which nothing is asked."""
+        site = self._sites.get(origin) or self._site(origin)
+        if isinstance(site, Failure):
+            return site
+        self._forget_unused(site)
+        return await self._connector.delay(origin)
+
     def statistics(self) -> TransportStatistics:
         """What is held now, and what was done."""
         return TransportStatistics(

@@ -135,13 +135,15 @@ class Crawl:
         self.expansion = expansion
         stored = store.get_meta(TALLY)
         self.tally = Tally.from_bytes(stored) if stored else Tally()
-        self._before = self.tally.pages
+        self._before, self._bytes_before = self.tally.pages, self.tally.size_bytes
         self._unread: list[Visit] = []
         self._finished: list[Finished] = []
         self._found: list[Found] = []
         self._parts: list[_Part] = []
         self.paces = Paces()
         self.census = Census(self._random, every=0 if territory is ALONE else LINKS_COUNTED)
+        self.on_hosts: Callable[[Iterable[str]], None] | None = None
+        """Told the hosts of URLs whenever some were accepted."""
         self.activity = 0
         """Grows with whatever is done here."""
         self._since: list[str] | None = None
@@ -180,8 +182,10 @@ class Crawl:
         self.expansion.visit_many(keys, self._random)
         if self._since is not None:
             self._since += keys
-        hosts = dict.fromkeys(map(host_of, keys)) | dict.fromkeys(committed.hosts)
-        self._frontier.wake(hosts, self._clock())
+        hosts = dict.fromkeys(map(host_of, keys))
+        if self.on_hosts is not None:
+            self.on_hosts(hosts)
+        self._frontier.wake(hosts | dict.fromkeys(committed.hosts), self._clock())
 
     def reported(self) -> None:
         """What was seen until now was reported; what comes from now on is counted again after a new plan."""
@@ -240,6 +244,11 @@ class Crawl:
     def pages(self) -> int:
         """Answers that this run got."""
         return self.tally.pages - self._before
+
+    @property
+    def fetched_bytes(self) -> int:
+        """The bytes of their bodies, as they were sent."""
+        return self.tally.size_bytes - self._bytes_before
 
     @property
     def busy(self) -> int:

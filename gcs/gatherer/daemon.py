@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -25,11 +26,13 @@ from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import Node
 from gcs.gatherer.orders import Orders
+from gcs.gatherer.proximity import META, Proximity, delay_to
 from gcs.gatherer.seeds import cleaning
 from gcs.gatherer.session import require_agent, spare_memory, spare_the_collector
 from gcs.gatherer.turns import Company, Turns
 from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
+from gcs.store.records import Batch
 from gcs.store.store import Store
 from gcs.summary import plugins
 
@@ -61,7 +64,7 @@ async def _run(config: Config, directory: Path) -> ExitCode:
 
 async def _gather(config: Config, store: Store, transport: Transport, board: Board) -> ExitCode:
     novelty, expansion = store.get_meta(NOVELTY), store.get_meta(EXPANSION)
-    node = Node(config, store)
+    node = Node(config, store, traffic=board.traffic)
     admission = Admission(
         config,
         year=datetime.now(UTC).year,
@@ -81,7 +84,8 @@ async def _gather(config: Config, store: Store, transport: Transport, board: Boa
     endings: list[Ending] = []
     async with trio.open_nursery() as nursery:
         membership = Membership(node, board, exchange, lambda token: nursery.start_soon(leader.answer, token))
-        leader = Leader(node, board, membership, exchange)
+        near = _proximity(node, board, transport, membership)
+        leader = Leader(node, board, membership, exchange, delays=near.delays if near else dict)
         orders = Orders(node, board, exchange, leader, visitor)
         nursery.start_soon(_obey_signals, crawl, nursery.cancel_scope)
         for task in (
@@ -98,10 +102,31 @@ async def _gather(config: Config, store: Store, transport: Transport, board: Boa
             turns.run,
         ):
             nursery.start_soon(task)
+        if near is not None:
+            nursery.start_soon(near.run)
         endings.append(await crawl.run())
         nursery.cancel_scope.cancel()
     node.log.info("ended", why=endings[0].value if endings else "stopped at once")
     return ExitCode.OK if endings and endings[0] is Ending.FINISHED else ExitCode.INTERRUPTED
+
+
+def _proximity(node: Node, board: Board, transport: Transport, membership: Membership) -> Proximity | None:
+    """What placement by proximity needs, and no other: announced domains, and wishes because of them."""
+    if node.config.placement.strategy != "proximity":
+        return None
+    near = Proximity(
+        board.domains,
+        node.id,
+        alive=lambda: [each.id for each in membership.alive() if each.pulse.standing != "draining"],
+        charter=lambda: node.charter,
+        measure=partial(delay_to, transport),
+        keep=lambda meta: node.crawl.commit(Batch(meta=dict(meta))),
+        stored=node.store.metas(META),
+        traffic=board.traffic,
+    )
+    node.crawl.on_hosts = near.noticed
+    membership.further_reason = near.reason
+    return near
 
 
 async def _obey_signals(crawl: Crawl, scope: trio.CancelScope) -> None:

@@ -133,7 +133,9 @@ class Exchange:
         packed = msgpack.packb([piece for _, piece in chosen])
         floor = self._store.outboxes()[receiver].first
         inbox = self._board.inbox(receiver)
-        await inbox.out("batch", self._node.id, first, last, floor, self._node.epoch, packed)
+        said = ("batch", self._node.id, first, last, floor, self._node.epoch, packed)
+        await inbox.out(*said)
+        self._board.traffic.wrote(*said)
         if line.sent == line.acked:
             line.moved_at = trio.current_time()
         line.sent = last
@@ -175,6 +177,8 @@ class Exchange:
                 await trio.sleep(_FIRST_PAUSE_S)
 
     async def _take_in(self, tuples: Sequence[tuple[Any, ...]]) -> None:
+        for each in tuples:
+            self._board.traffic.read(*each)
         batch, ends, applied = Batch(), list[tuple[str, Range]](), dict(self._applied)
         for _, sender, first, last, floor, epoch, packed in sorted(tuples, key=lambda each: each[1:3]):
             if epoch > self._node.epoch and not await self._catch_up(epoch):

@@ -65,6 +65,8 @@ class Membership:
         self._rested_at = node.clock()
         self.looked = trio.Event()
         """Set, and replaced, whenever the members were looked at."""
+        self.further_reason: Callable[[], str] = lambda: ""
+        """Why others want a new plan; "" if they do not. Asked when one may be made."""
 
     # What others are like
 
@@ -279,7 +281,7 @@ class Membership:
             await self._ask("lost")
         if not node.has_cooled() or not self.is_settled():
             return
-        reason = self._uneven()
+        reason = self._uneven() or self.further_reason()
         if reason:
             await self._ask(reason)
 

@@ -24,6 +24,7 @@ from gcs.core.tree import Expansion
 from gcs.core.urls import part
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
+from gcs.traffic import Traffic
 
 if TYPE_CHECKING:
     from gcs.gatherer.crawl import Crawl
@@ -44,8 +45,17 @@ Range = tuple[str, str | None]
 class Node:
     """What the tasks of one gatherer share; the territory of its crawl."""
 
-    def __init__(self, config: Config, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.time,
+        traffic: Traffic | None = None,
+    ) -> None:
+        """`traffic` is what coordination has cost, as whoever writes and reads tuples counts it."""
         self.config, self.store, self.clock = config, store, clock
+        self.traffic = traffic or Traffic()
         self.id = store.identity
         self.name = config.member.name or socket.gethostname()
         self.incarnation = secrets.token_hex(4)
@@ -177,6 +187,7 @@ class Node:
             "remaining_s": round(counts.queued / rate, 3) if rate > 0 else 0.0,
             "moved": self.store.ledger().moved_out,
             "held": len(self.holdings.pieces(Standing.HELD)),
+            "overhead_percent": round(self.traffic.overhead_percent(self.crawl.fetched_bytes), 3),
         }
 
     def has_cooled(self) -> bool:

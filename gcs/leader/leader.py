@@ -7,7 +7,7 @@ meanwhile is refused when it publishes. Until it is published nothing has change
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -36,7 +36,17 @@ _PAUSE_S: Final = 1.0
 class Leader:
     """The part of a gatherer that leads, when it is its turn, and that reports to whoever leads."""
 
-    def __init__(self, node: Node, board: Board, membership: Membership, exchange: Exchange) -> None:
+    def __init__(
+        self,
+        node: Node,
+        board: Board,
+        membership: Membership,
+        exchange: Exchange,
+        *,
+        delays: Callable[[], Mapping[str, float]] = dict,
+    ) -> None:
+        """`delays` are those that this gatherer has measured, by site, when it reports."""
+        self._delays = delays
         self._node, self._board, self._membership, self._exchange = node, board, membership, exchange
         self._sites = Sites(registered_domain)
 
@@ -53,6 +63,7 @@ class Leader:
             gatherer=node.id,
             expansion=with_levels,
             paces=by_site(paces, self._sites),
+            delays=self._delays(),
             together=node.crawl.census.together,
             crossing=(self._exchange.crossing[0], self._exchange.crossing[1]),
         )

@@ -149,10 +149,11 @@ def _nodes_table(view: View) -> list[str]:
             sum(each.pulse.leaving.values()),
             sum(each.pulse.coming.values()),
             float(fact(each, "remaining_s")),
+            f"{float(fact(each, 'overhead_percent')):.3f}",
         ]
         for each in sorted(view.members.values(), key=lambda member: (member.pulse.name, member.id))
     ]
-    return table([*head, "T s"], rows) if rows else ["no gatherer has ever been there"]
+    return table([*head, "T s", "C %"], rows) if rows else ["no gatherer has ever been there"]
 
 
 def _adopted(view: View, member: Member) -> str:

@@ -368,6 +368,12 @@ class Store:
         """A named value; None if there is none."""
         return self._database.get(META, name.encode())
 
+    def metas(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """The values whose names begin with a prefix, by the rest of their names, in order."""
+        first = prefix.encode()
+        for name, value in self._database.scan(META, first, first + b"\xff"):
+            yield name[len(first) :].decode(), value
+
     def statistics(self) -> StoreStatistics:
         """How much there is of everything."""
         return StoreStatistics(

@@ -128,4 +128,9 @@ class ProximityPlacement:
         answers = {g: d for g, d in self._delays.get(site, {}).items() if g in self._gatherers}
         self._owners.pop(site, None)
         if answers:
-            self._owners[site] = min(answers, key=lambda g: (answers[g], g != self._announcer[site], g))
+            self._owners[site] = nearest(answers, self._announcer[site])
+
+
+def nearest(delays: Mapping[str, float], announcer: str) -> str:
+    """The gatherer with the smallest delay; of several, the announcer if it is one of them."""
+    return min(delays, key=lambda gatherer: (delays[gatherer], gatherer != announcer, gatherer))
