@@ -367,7 +367,10 @@ class Proximity:
 
 
 async def delay_to(transport: Transport, origin: Origin) -> float:
-    """The median of the seconds that connections to an origin take; infinite if there are none."""
+    """The median of the seconds that connections to an origin take; infinite if there are none.
+
+    It is in whole milliseconds: what differs by less is equally far, and stays where it is.
+    """
     took: list[float] = []
     with trio.move_on_after(_MEASURE_WITHIN_S):
         for _ in range(TRIES):
@@ -375,4 +378,4 @@ async def delay_to(transport: Transport, origin: Origin) -> float:
             if isinstance(delay, Failure):
                 break
             took.append(delay)
-    return statistics.median(took) if took else math.inf
+    return round(statistics.median(took), 3) if took else math.inf
