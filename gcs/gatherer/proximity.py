@@ -257,7 +257,7 @@ class Proximity:
             if site not in self._delays:
                 try:
                     whom = Origin.split(f"{origin}/")[0]
-                except ValueError:
+                except (KeyError, ValueError):
                     return  # no origin at all
                 self._delays[site] = await self._measure(whom)
             if site in self._open:
