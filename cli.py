@@ -5,11 +5,13 @@ Commands import what they run inside themselves, so that help and completion sta
 
 import json
 import math
+import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +19,9 @@ from gcs import __version__, config, log
 from gcs.errors import ExitCode, GcsError
 from gcs.settings import duration_s
 from gcs.simulate.commands import Experiments
+
+if TYPE_CHECKING:
+    from gcs.operate.asking import Answer, Question
 
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code.value:<4} {code.meaning}" for code in ExitCode)
 
@@ -246,12 +251,13 @@ def crawl(
         invocation = replace(invocation, overrides=(*invocation.overrides, f"crawl.scope={' '.join(rules)}"))
     from gcs.gatherer import fleet, parts, session
     from gcs.gatherer.crawl import Limits
+    from gcs.gatherer.seeds import read_seeds
 
     gatherers = parts.number(directory, asked, resume=resume)
     loaded = invocation.load_again(session.settings_of(directory) if resume else ())
 
     limits = Limits(max_pages or math.inf, math.inf if max_time is None else max_time)
-    every = [*urls, *(session.read_seeds(seeds) if seeds else ())]
+    every = [*urls, *(read_seeds(seeds) if seeds else ())]
     kept = loaded.changed([each for each in config.SECTIONS if each not in ("redis", "log")])
     request = session.Request(every, directory, resume, expansion, kept, limits)
     if gatherers == 1:
@@ -285,6 +291,14 @@ _INTO = click.option(
     default=Path("crawl"),
     show_default=True,
     help="Where the crawl is kept.",
+)
+_WITHIN = click.option(
+    "--timeout",
+    "within_s",
+    type=_Duration(),
+    default=120.0,
+    metavar="T",
+    help="How long to wait, such as 30s or 10m; two minutes if not given.",
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -391,6 +405,248 @@ def doctor(ctx: click.Context, invocation: Invocation, *, directory: Path, host:
         for finding in findings:
             click.echo(f"{finding.grade.value:<8} {finding.what + ':':<18} {finding.sentence}")
     ctx.exit(doctors.verdict(findings))
+
+
+def _ask(ctx: click.Context, question: "Question", *, as_json: bool) -> None:
+    """Ask the crawl, print the answer, and end with its exit code."""
+    loaded = ctx.ensure_object(Invocation).load()
+    from gcs.operate import asking
+
+    answer = asking.ask(loaded.config, question)
+    _clear_progress()
+    _tell(answer, as_json=as_json)
+    ctx.exit(answer.code)
+
+
+def _tell(answer: "Answer", *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(answer.facts, indent=2, ensure_ascii=False))
+        return
+    for line in answer.lines:
+        click.echo(line)
+
+
+def _progress(sentence: str) -> None:
+    """A line that the next one replaces; only where somebody looks."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{sentence}", err=True, nl=False)
+
+
+def _clear_progress() -> None:
+    _progress("")
+
+
+@main.command()
+@click.option("--watch", is_flag=True, help="Show it every second, until Ctrl-C.")
+@_JSON
+@click.pass_context
+def status(ctx: click.Context, *, watch: bool, as_json: bool) -> None:
+    """Say whether the crawl is finished, crawling, paused, waiting or stuck, and why."""
+    from gcs.operate import status as looking
+
+    def show(answer: "Answer") -> None:
+        if as_json:
+            click.echo(json.dumps(answer.facts, ensure_ascii=False))
+            return
+        if sys.stdout.isatty():
+            click.clear()
+        _tell(answer, as_json=False)
+
+    if not watch:
+        _ask(ctx, looking.status, as_json=as_json)
+    from gcs.operate import asking
+
+    asking.ask(ctx.ensure_object(Invocation).load().config, partial(looking.watch, show=show))
+
+
+@main.command()
+@_JSON
+@click.pass_context
+def nodes(ctx: click.Context, *, as_json: bool) -> None:
+    """List the gatherers, with what they do."""
+    from gcs.operate import status as looking
+
+    _ask(ctx, looking.nodes, as_json=as_json)
+
+
+@main.command()
+@_JSON
+@click.pass_context
+def queues(ctx: click.Context, *, as_json: bool) -> None:
+    """Show what waits at each gatherer, and for whom."""
+    from gcs.operate import status as looking
+
+    _ask(ctx, looking.queues, as_json=as_json)
+
+
+@main.command()
+@click.option("--limit", type=click.IntRange(1), default=40, show_default=True, help="Of each, at most.")
+@_JSON
+@click.pass_context
+def superpages(ctx: click.Context, *, limit: int, as_json: bool) -> None:
+    """Show the ranges of the plan in force and its heaviest superpages, with their owners."""
+    from gcs.operate import ownership
+
+    _ask(ctx, partial(ownership.superpages, limit=limit), as_json=as_json)
+
+
+@main.command()
+@click.argument("name", metavar="HOST")
+@_JSON
+@click.pass_context
+def host(ctx: click.Context, *, name: str, as_json: bool) -> None:
+    """Say which gatherer owns a host, and what each one knows of it."""
+    from gcs.operate import ownership
+
+    _ask(ctx, partial(ownership.host, name=name), as_json=as_json)
+
+
+@main.command()
+@click.option("--reason", default="", metavar="TEXT", help="Why; it is kept with the plan.")
+@click.option("--dry-run", is_flag=True, help="Only say what a new plan would be.")
+@click.option(
+    "--partition",
+    "method",
+    type=click.Choice(["I", "II", "auto"]),
+    help="How to share superpages out; as configured if not given.",
+)
+@_WITHIN
+@_JSON
+@click.pass_context
+def rebalance(
+    ctx: click.Context, *, reason: str, dry_run: bool, method: str | None, within_s: float, as_json: bool
+) -> None:
+    """Share the web out anew, and say what moves."""
+    from gcs.operate import planning
+
+    question = partial(planning.foresee, method=method or "", within_s=within_s)
+    if not dry_run:
+        question = partial(
+            planning.rebalance, reason=reason, method=method or "", within_s=within_s, tell=_progress
+        )
+    _ask(ctx, question, as_json=as_json)
+
+
+@main.command()
+@click.argument("urls", nargs=-1, metavar="URL...")
+@click.option(
+    "--seeds", type=click.Path(dir_okay=False, path_type=Path), help="A file with more URLs, one to a line."
+)
+@_JSON
+@click.pass_context
+def seed(ctx: click.Context, *, urls: tuple[str, ...], seeds: Path | None, as_json: bool) -> None:
+    """Give the crawl URLs to begin with."""
+    from gcs.gatherer.seeds import read_seeds
+    from gcs.operate import work
+
+    every = [*urls, *(read_seeds(seeds) if seeds else ())]
+    _ask(ctx, partial(work.seed, urls=every), as_json=as_json)
+
+
+def _name_of(what: str, name: str | None) -> str:
+    """The name of what is paused or resumed: the crawl has none, the others need one."""
+    if (what == "crawl") != (name is None):
+        needs = "takes no name" if what == "crawl" else "needs a name"
+        raise click.UsageError(f"{what} {needs}.")
+    return name or ""
+
+
+_WHAT = click.argument("what", type=click.Choice(["crawl", "gatherer", "host"]), default="crawl")
+_NAME = click.argument("name", required=False)
+
+
+@main.command()
+@_WHAT
+@_NAME
+@_JSON
+@click.pass_context
+def pause(ctx: click.Context, *, what: str, name: str | None, as_json: bool) -> None:
+    """Begin no more fetches: of the whole crawl, of a gatherer, or of a host."""
+    from gcs.operate import ruling
+
+    _ask(ctx, partial(ruling.pause, what=what, name=_name_of(what, name)), as_json=as_json)
+
+
+@main.command()
+@_WHAT
+@_NAME
+@_JSON
+@click.pass_context
+def resume(ctx: click.Context, *, what: str, name: str | None, as_json: bool) -> None:
+    """Go on with what was paused; the whole crawl includes all gatherers."""
+    from gcs.operate import ruling
+
+    _ask(ctx, partial(ruling.resume, what=what, name=_name_of(what, name)), as_json=as_json)
+
+
+@main.command()
+@click.argument("text", metavar="HOST|URL")
+@click.option("--for", "for_s", type=_Duration(), metavar="T", help="For so long, such as 2d.")
+@_JSON
+@click.pass_context
+def block(ctx: click.Context, *, text: str, for_s: float | None, as_json: bool) -> None:
+    """Fetch nothing of a host, or of a URL and what is below it; without --for, its URLs are dropped."""
+    from gcs.operate import ruling
+
+    _ask(ctx, partial(ruling.block, text=text, for_s=for_s), as_json=as_json)
+
+
+@main.command()
+@click.argument("text", metavar="HOST|URL")
+@_JSON
+@click.pass_context
+def unblock(ctx: click.Context, *, text: str, as_json: bool) -> None:
+    """Fetch what was blocked; what was dropped meanwhile stays so until `gcs retry`."""
+    from gcs.operate import ruling
+
+    _ask(ctx, partial(ruling.unblock, text=text), as_json=as_json)
+
+
+@main.command()
+@click.argument("text", metavar="HOST|URL")
+@_WITHIN
+@_JSON
+@click.pass_context
+def forget(ctx: click.Context, *, text: str, within_s: float, as_json: bool) -> None:
+    """Forget all URLs of a host, or a URL and what is below it, as if they had never been known."""
+    from gcs.operate import work
+
+    _ask(ctx, partial(work.forget, text=text, within_s=within_s), as_json=as_json)
+
+
+@main.command()
+@click.option("--status", required=True, metavar="STATUS", help="Such as 404, 5xx, or -5001: blocked.")
+@click.option("--host", default="", metavar="HOST", help="Of this host only.")
+@_WITHIN
+@_JSON
+@click.pass_context
+def retry(ctx: click.Context, *, status: str, host: str, within_s: float, as_json: bool) -> None:
+    """Queue again what was answered with some status."""
+    from gcs.operate import work
+
+    _ask(ctx, partial(work.retry, status=status, host=host, within_s=within_s), as_json=as_json)
+
+
+@main.command()
+@click.argument("name", metavar="NODE")
+@click.option("--wait", is_flag=True, help="Wait until it has left.")
+@_JSON
+@click.pass_context
+def drain(ctx: click.Context, *, name: str, wait: bool, as_json: bool) -> None:
+    """Let a gatherer, by name or id, give all it has to the others, and leave."""
+    from gcs.operate import work
+
+    _ask(ctx, partial(work.drain, name=name, wait=wait, tell=_progress), as_json=as_json)
+
+
+@main.command()
+@_JSON
+@click.pass_context
+def audit(ctx: click.Context, *, as_json: bool) -> None:
+    """Add up the ledgers of all gatherers: whether every URL is accounted for."""
+    from gcs.operate import ledger
+
+    _ask(ctx, ledger.audit, as_json=as_json)
 
 
 @main.command()

@@ -2,10 +2,10 @@
 
     python -m benchmarks.together [--pages 10000] [--gatherers 2] [--seed 7] [--pairs 1] [--json]
 
-Both crawl the same synthetic web, served by a process of its own on the last core, in turns. Read the ratio of
-pages per CPU second, in which Redis counts too. Bytes of coordination are what Redis received and sent, beside
-the bytes that were fetched. Redis operations are calls of the tuple space's functions; what gatherers that have
-nothing to do call (heartbeats, ticks) is measured first, for the same time, and taken off.
+Both crawl the same synthetic web, served by a process of its own on the last core, in turns. Read the ratio
+of pages per CPU second, in which Redis counts too. Bytes of coordination are what Redis received and sent,
+beside the bytes that were fetched. Redis operations are calls of the tuple space's functions; what gatherers
+that have nothing to do call (heartbeats, ticks) is measured first, for the same time, and taken off.
 """
 
 from __future__ import annotations

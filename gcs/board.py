@@ -1,25 +1,27 @@
 """The notice board of a crawl: what its gatherers, its leader and its operators say to all, as tuples.
 
-    ("member", id, beat, pulse)             one per gatherer; the beat grows with every heartbeat
+    ("member", id, beat, pulse, at)         one per gatherer; the beat grows with every heartbeat
     ("now", what, epoch, data)              what is in force: the charter, a call, rulings, the end
     ("charter", epoch, part, parts, bytes)  a plan in parts, for a tuple has a largest size
     ("report", token, id, part, parts, …)   what a gatherer answers to a call
-    ("rebalance", reason, who)              somebody wants a new plan
+    ("rebalance", reason, who, method)      somebody wants a new plan
     ("order", to, number, kind, arguments)  what one gatherer is asked to do
     ("answer", number, from, data)          and what came of it
 
-Seeds are in a space of their own, `("seed", urls)`, so that the end is not declared while one is leased. URLs
-between gatherers do not go here, but into each one's inbox, a space of its own. Whatever stands here may be
-lost with Redis: gatherers know on their disks what they need, and put it up again.
+Seeds are in a space of their own, `("seed", urls)`, so that the end is not declared while one is leased. So
+are turns (`gcs.gatherer.turns`). URLs between gatherers do not go here, but into each one's inbox, a space of
+its own. Whatever stands here may be lost with Redis: gatherers know on their disks what they need, and put it
+up again.
 """
 
 from __future__ import annotations
 
+import time
 import zlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgpack
 import trio
@@ -28,25 +30,30 @@ import tuplespace
 from gcs import spaces
 from gcs.config import Config
 from gcs.core.holdings import Charter
-from tuplespace import Fence
+from gcs.core.rulings import Rulings
+from tuplespace import Fence, election
 
 LEADER: Final = "leader"
 CHARTER: Final = "charter"
 CALL: Final = "call"
 RULINGS: Final = "rulings"
 FINISHED: Final = "finished"
+OPERATOR: Final = "operator"
+"""The reason of a wish that came from an operator."""
 _INDEX: Final = {
-    "member": (1,),
+    "member": (1, 2),
     "now": (1,),
     "charter": (1,),
     "report": (1, 2),
     "order": (1,),
     "answer": (1,),
 }
+_TURNS: Final = {"turn": (1, 2), "mark": (1, 2)}
 _PART_BYTES: Final = 256 << 10
 _REPORT_TTL_S: Final = 120.0
 _ANSWER_TTL_S: Final = 60.0
 _POLL_S: Final = 0.1
+_RULING_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,18 @@ class Member:
     id: str
     beat: int
     pulse: Pulse
+    at: float = 0.0
+    """When it last beat, by its own clock: for people, who know how far clocks differ."""
+
+
+class Wish(NamedTuple):
+    """Somebody wants a new plan."""
+
+    reason: str
+    who: str
+    """The name of a gatherer; with the reason `OPERATOR`, what that one says."""
+    method: str = ""
+    """How to partition; "" leaves it to the configuration of whoever leads."""
 
 
 class Board:
@@ -104,6 +123,7 @@ class Board:
         self._client, self._config = client, config
         self.space = spaces.space(client, config, "board", index=_INDEX)
         self.seeds = spaces.space(client, config, "seeds")
+        self.turns = spaces.space(client, config, "turns", index=_TURNS)
 
     def inbox(self, gatherer: str) -> tuplespace.Space:
         """Where a gatherer gets its URLs."""
@@ -113,27 +133,28 @@ class Board:
 
     async def beat(self, gatherer: str, beat: int, pulse: Pulse) -> None:
         """Say that this gatherer lives."""
-        said = ("member", gatherer, beat, pulse.to_bytes())
-        if await self.space.swap(("member", gatherer, int, bytes), said) is None:
+        said = ("member", gatherer, beat, pulse.to_bytes(), time.time())
+        if await self.space.swap(("member", gatherer, int, bytes, float), said) is None:
             await self.space.out(*said)
 
     async def members(self) -> dict[str, Member]:
         """All that are there, or were."""
         found: dict[str, Member] = {}
-        async for _, gatherer, beat, pulse in self.space.scan("member", str, int, bytes):
+        async for _, gatherer, beat, pulse, at in self.space.scan("member", str, int, bytes, float):
             assert isinstance(gatherer, str)
             assert isinstance(beat, int)
             assert isinstance(pulse, bytes)
-            if gatherer in found and await self.space.count("member", gatherer, int, bytes) > 1:
-                # A heartbeat whose outcome was unknown, and not one that has come while others were read.
-                await self.space.inp("member", gatherer, int, bytes)
+            assert isinstance(at, float)
+            if gatherer in found:
+                # A heartbeat whose outcome was unknown, or one that has come while this looks.
+                await self.space.inp("member", gatherer, min(beat, found[gatherer].beat), bytes, float)
             if gatherer not in found or beat > found[gatherer].beat:
-                found[gatherer] = Member(gatherer, beat, Pulse.from_bytes(pulse))
+                found[gatherer] = Member(gatherer, beat, Pulse.from_bytes(pulse), at)
         return found
 
     async def remove(self, gatherer: str) -> None:
         """Take down what a gatherer has said of itself."""
-        while await self.space.inp("member", gatherer, int, bytes) is not None:
+        while await self.space.inp("member", gatherer, int, bytes, float) is not None:
             pass
 
     # What is in force
@@ -159,6 +180,20 @@ class Board:
         """Let something be in force no more."""
         while await self.space.inp("now", what, int, bytes) is not None:
             pass
+
+    async def rule(self, change: Callable[[Rulings, int], Rulings]) -> Rulings:
+        """Change the rulings; `change` gets those in force and the epoch of the new ones.
+
+        One at a time, so that no operator overwrites what another one ruled meanwhile.
+        """
+        async with election(self.space, RULINGS, lease=_RULING_S) as turn:
+            _, data = (await self.now()).get(RULINGS, (0, b""))
+            before = Rulings.from_bytes(data)
+            # Beyond all that were ever put up, also when Redis has lost them.
+            rulings = change(before, max(before.epoch + 1, time.time_ns() // 1000))
+            if rulings is not before:
+                await self.put_up(RULINGS, rulings.epoch, rulings.to_bytes(), fence=turn.fence)
+        return rulings
 
     async def publish(self, charter: Charter) -> None:
         """Put up a charter; raises Fenced when there is a newer one."""
@@ -203,12 +238,12 @@ class Board:
 
     # Wishes, seeds, orders
 
-    async def ask_for_plan(self, reason: str, who: str) -> None:
+    async def ask_for_plan(self, reason: str, who: str, *, method: str = "") -> None:
         """Ask for a new plan, unless the same was asked for and not answered yet."""
-        async for _, asked, _ in self.space.scan("rebalance", str, str):
-            if asked == reason:
+        async for _, asked, _, how in self.space.scan("rebalance", str, str, str):
+            if (asked, how) == (reason, method):
                 return
-        await self.space.out("rebalance", reason, who)
+        await self.space.out("rebalance", *Wish(reason, who, method))
 
     async def seed(self, urls: Iterable[str]) -> int:
         """Give the crawl URLs to begin with; says how many."""
@@ -222,9 +257,11 @@ class Board:
         statistics = await self.seeds.statistics()
         return bool(statistics.waiting or statistics.leased)
 
-    async def order(self, to: str, number: str, kind: str, arguments: Mapping[str, Any]) -> None:
-        """Ask one gatherer to do something."""
-        await self.space.out("order", to, number, kind, msgpack.packb(dict(arguments)))
+    async def order(
+        self, to: str, number: str, kind: str, arguments: Mapping[str, Any], *, within_s: float
+    ) -> None:
+        """Ask one gatherer to do something, and not to begin with it later than within some time."""
+        await self.space.out("order", to, number, kind, msgpack.packb(dict(arguments)), ttl=within_s)
 
     async def answer(self, number: str, gatherer: str, data: Mapping[str, Any]) -> None:
         """Say what came of an order."""

@@ -18,7 +18,7 @@ from gcs.fetch.robots import RobotsCache
 from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.links import Target
-from gcs.gatherer.session import cleaning
+from gcs.gatherer.seeds import cleaning
 
 
 def target_of(config: Config, text: str) -> Target:

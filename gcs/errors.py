@@ -29,10 +29,11 @@ class ExitCode(IntEnum):
     OK = 0, "ended as asked"
     USAGE = 2, "wrong usage of the command line"
     CONFIG = 3, "wrong configuration"
-    REDIS = 4, "Redis cannot be reached or used"
+    REDIS = 4, "Redis cannot be reached or used, or a gatherer has not answered"
     LIMIT = 5, "a limit was reached"
     NO_SEED = 6, "no seed could be fetched"
     STORE = 7, "the store is locked, or of a newer version"
+    UNBALANCED = 8, "the ledger of the crawl does not balance"
     INTERRUPTED = 130, "interrupted, and can be resumed"
 
 

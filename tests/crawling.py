@@ -20,7 +20,7 @@ from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import Crawl, Ending, Limits
 from gcs.gatherer.links import Targets
-from gcs.gatherer.session import cleaning
+from gcs.gatherer.seeds import cleaning
 from gcs.gatherer.visit import Visitor
 from gcs.simulate.verdict import Verdict, judge
 from gcs.simulate.web import Web
@@ -88,7 +88,14 @@ class Server:
 
 @contextmanager
 def server(
-    into: Path, seed: int, hosts: int, pages: int, *, plain: bool = True, slowness: float = 0.0
+    into: Path,
+    seed: int,
+    hosts: int,
+    pages: int,
+    *,
+    plain: bool = True,
+    slowness: float = 0.0,
+    hosts_per_address: int = 1,
 ) -> Iterator[Server]:
     """Serve a web, without delays unless asked for, in a process of its own."""
     into.mkdir(exist_ok=True)
@@ -105,6 +112,8 @@ def server(
         into,
         "--slowness",
         slowness,
+        "--hosts-per-address",
+        hosts_per_address,
     ]
     with subprocess.Popen(
         [
@@ -121,7 +130,15 @@ def server(
         try:
             assert process.stdout is not None
             said = json.loads(process.stdout.readline())
-            web = Web(seed, hosts, pages, port=said["port"], plain=plain, slowness=slowness)
+            web = Web(
+                seed,
+                hosts,
+                pages,
+                port=said["port"],
+                plain=plain,
+                slowness=slowness,
+                hosts_per_address=hosts_per_address,
+            )
             yield Server(web, Path(said["hosts"]), Path(said["log"]))
         finally:
             process.terminate()

@@ -32,6 +32,7 @@ SUMMARIES = st.builds(
     digest=TEXTS,
     etag=TEXTS,
     last_modified=TEXTS,
+    epoch=st.integers(0, 2**60),
     title=TEXTS,
     description=TEXTS,
     keywords=st.lists(TEXTS, max_size=3).map(tuple),

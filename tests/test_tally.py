@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gcs.core.estimate import halfway
-from gcs.gatherer.console import far_along, size
-from gcs.gatherer.tally import Pace, Tally, most
+from gcs.gatherer.console import far_along
+from gcs.gatherer.tally import Pace, Tally, most, size
 from gcs.store.records import Counts
 
 

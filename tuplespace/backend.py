@@ -7,6 +7,7 @@ what leaving a block means. A backend does the few atomic steps below it: `memor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -51,12 +52,16 @@ class Delivery:
 
 @dataclass(eq=False, slots=True)
 class Grant:
-    """A lease on some tuples; `lost` once the space has said that it ended."""
+    """A lease on some tuples; `lost` once the space has said that it ended.
+
+    It cannot have ended before `sure_until`, on trio's clock.
+    """
 
     name: bytes
     deliveries: Sequence[Delivery]
     terms: Terms
     lost: bool = False
+    sure_until: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)

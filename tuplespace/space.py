@@ -208,7 +208,11 @@ class Taking:
         self._taken: Taken | None = None
 
     async def __aenter__(self) -> Taken:
+        asked_at = trio.current_time()
         grant = await self._space.backend.take(self._template, self._many, self._terms, wait=self._wait)
+        if grant is not None and not self._wait:
+            # Who waited cannot tell when the tuple was handed over.
+            grant.sure_until = asked_at + self._terms.lease_s
         self._taken = Taken(self._space, grant)
         return self._taken
 
@@ -253,6 +257,20 @@ class Taken:
     def lost(self) -> bool:
         """Whether the lease is known to have ended: a commit would fail."""
         return self._grant is not None and self._grant.lost
+
+    @property
+    def sure_until(self) -> float:
+        """A time on trio's clock before which the lease cannot have ended, even if the server is away.
+
+        Every renewal moves it. After a take that waited it is in the past until the first renewal.
+        """
+        return -math.inf if self._grant is None else self._grant.sure_until
+
+    async def renew(self) -> None:
+        """Renew the lease now, which happens by itself from time to time."""
+        if self._open:
+            assert self._grant is not None
+            await self._space._keeper.renew([self._grant])
 
     async def commit(self, out: Iterable[Sequence[Field]] = (), *, fence: Fence | None = None) -> None:
         """Remove the tuples for good and write others, in one step; leaving the block then does nothing more.
@@ -372,8 +390,16 @@ class _Keeper:
                 continue
             renewed = trio.current_time()
             with contextlib.suppress(TupleSpaceError):
-                await self._backend.renew([g for g in self._grants if not g.lost])
+                await self.renew([g for g in self._grants if not g.lost])
         self._pause_s = math.inf
+
+    async def renew(self, grants: Sequence[Grant]) -> None:
+        """Renew some leases, and note until when they are sure."""
+        asked_at = trio.current_time()
+        await self._backend.renew(grants)
+        for grant in grants:
+            if not grant.lost:
+                grant.sure_until = asked_at + grant.terms.lease_s
 
 
 class Spaces:

@@ -156,6 +156,12 @@ class Holdings:
         held = [self._values[at] == _HELD for at in range(first, max(last, first + 1))]
         return Extent.ALL if all(held) else Extent.SOME if any(held) else Extent.NONE
 
+    def hold_all(self, start: str, end: str) -> bool:
+        """Whether everything in a range is held."""
+        first = bisect.bisect_right(self._starts, start) - 1
+        last = bisect.bisect_left(self._starts, end)
+        return all(self._values[at] == _HELD for at in range(first, max(last, first + 1)))
+
     def pieces(self, *standings: Standing) -> list[Piece]:
         """The ranges with one of these standings, or all."""
         ends = (*self._starts[1:], None)

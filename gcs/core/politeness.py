@@ -24,6 +24,11 @@ address would never leave it all of its own at once, and without the order two c
 
 With a delay of 0 (benchmarks, one's own servers) names and addresses do not count, nor the response time.
 
+A line, that is a name or an address, may be *shared* with other gatherers (`Permits`). Then it is shut: hosts
+stand in it, and none is served, until it is opened for some requests and a while. When these are over and
+nothing is under way there, it is *spent*, and whoever opened it shuts it and lets another gatherer have it. A
+host that needs several shared lines waits for them in the same order everywhere, and keeps those it has.
+
 Costs O(log n) for each step, n being the hosts awake. A host is in one place at a time: in the heap of what
 happens later, in one line, or in neither while it is busy. Entries in heaps have a number, and one that is
 not its owner's latest is void, which saves taking it out.
@@ -34,11 +39,40 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 FAILURES_KEPT_S: Final = 3600.0
 """How long the failures of a host that is asleep are remembered."""
+OPEN_S: Final = 5.0
+"""How long a shared line stays open after the first request that it was opened for."""
+PATIENCE_S: Final = 15.0
+"""How long it waits for that request."""
+OPEN_REQUESTS: Final = 20
+AT: Final = "@"
+"""Begins the key of an address; the key of a name is the name."""
 _NEVER: Final = float("-inf")
+
+
+class Permits(Protocol):
+    """Who decides about the lines that others use too. Called in the middle of work: only note it."""
+
+    def is_shared(self, line: str) -> bool:
+        """Whether a line must not be used unless it was opened."""
+
+    def want(self, line: str) -> None:
+        """Somebody waits for a shared line; said once until it is opened or postponed."""
+
+    def spent(self, line: str) -> None:
+        """A line that was opened is not needed any more, or used up; may be said several times."""
+
+
+class Manner(NamedTuple):
+    """What another gatherer has to know of a host to go on politely."""
+
+    host: str
+    rest_s: float
+    crawl_delay_s: float
+    failures: int
 
 
 class _Line:
@@ -46,6 +80,7 @@ class _Line:
 
     __slots__ = (
         *("entry", "free_at", "holder", "is_name", "limit", "name", "ready", "under_way", "unsent", "users"),
+        *("distance_s", "hosts", "is_open", "is_shared", "is_wanted", "left", "sure_until", "until"),
     )
 
     def __init__(self, name: str, limit: int | None, *, is_name: bool = False) -> None:
@@ -59,6 +94,21 @@ class _Line:
         self.users = 0
         self.holder: _Host | None = None
         self.entry = 0
+        self.hosts: set[_Host] = set()
+        """Those that use it, if it could be shared."""
+        self.distance_s = 0.0
+        self.is_shared = self.is_open = self.is_wanted = False
+        self.left = 0
+        self.until = self.sure_until = _NEVER
+
+    @property
+    def key(self) -> str:
+        """What others know it by."""
+        return self.name if self.is_name else AT + self.name
+
+    def is_shut(self, now: float) -> bool:
+        """Whether it may not be used for lack of a permit."""
+        return self.is_shared and (self.left <= 0 or now >= self.until or now >= self.sure_until)
 
 
 class _Host:
@@ -128,9 +178,17 @@ class Workbench:
     """Hosts and addresses, and whose turn it is."""
 
     def __init__(
-        self, per_host: int, per_address: int, delay_s: float, delay_factor: float, max_delay_s: float
+        self,
+        per_host: int,
+        per_address: int,
+        delay_s: float,
+        delay_factor: float,
+        max_delay_s: float,
+        *,
+        permits: Permits | None = None,
     ) -> None:
         """The limits, as in the section `fetch` of the settings."""
+        self._permits = permits
         self._per_host = per_host
         self._per_address = per_address
         self._delay_s = delay_s
@@ -167,6 +225,13 @@ class Workbench:
         known.addresses = after
         for line in before:
             line.users -= 1
+            line.hosts.discard(known)
+        if self._permits is not None:
+            for line in after:
+                line.hosts.add(known)
+        for line in before:
+            if line.is_open:
+                self._see_if_spent(line)
             self._later_if_unused(line)
         if known.line is not None:
             self._stand_in_line(known, self._first_line(known), _NEVER)
@@ -195,6 +260,9 @@ class Workbench:
         known.awake = False
         if known.due is None and not self._is_busy(known):
             self._rest(known, known.free_at)
+        for line in known.addresses:
+            if line.is_open:
+                self._see_if_spent(line)
 
     def take(self, now: float) -> Turn | None:
         """The next host that may be asked now, its request counted as under way; None when there is none.
@@ -290,7 +358,10 @@ class Workbench:
             line.under_way -= 1
             if line.is_name:
                 line.free_at = max(line.free_at, host.free_at)
+                line.distance_s = self._delay_of(host)
             self._offer(line, now)
+            if line.is_open:
+                self._see_if_spent(line)
             self._later_if_unused(line)
         self._go_on(host, now)
 
@@ -307,6 +378,8 @@ class Workbench:
             line.under_way -= 1
             line.unsent -= 1
             self._offer(line, now)
+            if line.is_open:
+                self._see_if_spent(line)
             self._later_if_unused(line)
         self._go_on(host, now)
 
@@ -339,6 +412,146 @@ class Workbench:
             self._rest(known, known.free_at)
         return at
 
+    # Lines that are shared with other gatherers
+
+    def review(self, now: float) -> None:
+        """Ask anew which lines are shared; what has become so is shut at once."""
+        if self._permits is None:
+            return
+        for line in (*self._names.values(), *self._lines.values()):
+            is_shared = self._permits.is_shared(line.key)
+            if is_shared == line.is_shared:
+                continue
+            line.is_shared = is_shared
+            line.left = 0
+            if is_shared and line.under_way and not line.is_open:
+                self._want(line)  # others may have it only when nothing is under way here
+            self._offer(line, now)
+            self._see_if_spent(line)
+
+    def open(self, line: str, now: float, *, rest_s: float, sure_until: float) -> bool:
+        """Let a shared line be used after a rest, for some requests; False if nobody needs it any more.
+
+        No request begins later than `sure_until`, which `assure` moves.
+        """
+        known = self._by_key(line)
+        if known is None or not known.is_shared or not self._is_needed(known, now + rest_s + OPEN_S):
+            if known is not None:
+                known.is_wanted = False
+            return False
+        known.is_open, known.is_wanted = True, False
+        known.left, known.until, known.sure_until = OPEN_REQUESTS, now + rest_s + PATIENCE_S, sure_until
+        known.free_at = max(known.free_at, now + rest_s)
+        self._offer(known, now)
+        return True
+
+    def assure(self, line: str, sure_until: float) -> None:
+        """A line that is open may be used for longer, or only for less long."""
+        known = self._by_key(line)
+        if known is not None:
+            known.sure_until = sure_until
+
+    def postpone(self, line: str, until: float, now: float) -> None:
+        """A shared line must not be used before a time; it is wanted again then, if by anybody."""
+        known = self._by_key(line)
+        if known is not None:
+            known.is_wanted = False
+            known.free_at = max(known.free_at, until)
+            self._offer(known, now)
+
+    def is_wanted(self, line: str) -> bool:
+        """Whether somebody still waits for a shared line to be opened."""
+        known = self._by_key(line)
+        return known is not None and known.is_wanted
+
+    def is_overdue(self, line: str, now: float) -> bool:
+        """Whether the time is over that a line was opened for, or who waited for it waits for another."""
+        known = self._by_key(line)
+        if known is None or not known.is_open:
+            return False
+        is_used = known.under_way or known.holder is not None or self._is_useful(known, known.until)
+        return not is_used or now >= min(known.until, known.sure_until)
+
+    def retire(self, line: str, now: float) -> None:
+        """Begin no more requests in a line that is open; it is spent as soon as none is under way."""
+        known = self._by_key(line)
+        if known is None:
+            return
+        known.left = 0
+        holder = known.holder
+        if holder is not None:
+            self._let_go(holder)
+            self._stand_in_line(holder, self._first_line(holder), now)
+        self._see_if_spent(known)
+
+    def shut(self, line: str, now: float) -> tuple[float, float]:
+        """Shut a line; says when it is free again, and the distance that its requests keep."""
+        known = self._by_key(line)
+        if known is None:
+            return now, self._delay_s
+        known.is_open = False
+        known.left = 0
+        self._later_if_unused(known)
+        return max(now, known.free_at), max(known.distance_s, self._delay_s)
+
+    def offer(self, line: str, now: float) -> None:
+        """A line that was shut may be wanted again."""
+        known = self._by_key(line)
+        if known is not None:
+            self._offer(known, now)
+
+    def asked(self) -> list[str]:
+        """The hosts with requests under way, if there is a distance to keep from them."""
+        return [host.name for host in self._hosts.values() if host.under_way and self._delay_s]
+
+    def manners(self, now: float) -> list[Manner]:
+        """What is to be remembered of hosts, for others that are going to ask them."""
+        found = []
+        for host in self._hosts.values():
+            free_at = max(host.free_at, *(line.free_at for line in host.addresses if line.is_name), _NEVER)
+            if free_at > now or host.failures:
+                rest_s = max(0.0, free_at - now)
+                found.append(Manner(host.name, rest_s, host.crawl_delay_s, host.failures))
+        return found
+
+    def recall(self, manner: Manner, now: float) -> None:
+        """Treat a host as another gatherer did that asked it before."""
+        known = self._known(manner.host)
+        known.crawl_delay_s = max(known.crawl_delay_s, min(manner.crawl_delay_s, self._max_delay_s))
+        known.failures = max(known.failures, manner.failures)
+        self.set_aside(manner.host, now + manner.rest_s)
+
+    def _by_key(self, key: str) -> _Line | None:
+        return self._lines.get(key[1:]) if key.startswith(AT) else self._names.get(key)
+
+    def _want(self, line: _Line) -> None:
+        if not line.is_wanted and self._permits is not None:
+            line.is_wanted = True
+            self._permits.want(line.key)
+
+    def _see_if_spent(self, line: _Line) -> None:
+        """Say so when a line that is open cannot, or need not, be used any more."""
+        if not line.is_open or line.under_way or line.holder is not None or self._permits is None:
+            return
+        if not line.is_shared or line.left <= 0 or not self._is_useful(line, line.until):
+            line.left = 0
+            self._permits.spent(line.key)
+
+    def _is_needed(self, line: _Line, until: float) -> bool:
+        return line.under_way > 0 or self._is_useful(line, until)
+
+    @staticmethod
+    def _is_useful(line: _Line, until: float) -> bool:
+        """Whether a host could use a line before a time, if that is open."""
+        return line.free_at < until and any(
+            host.awake
+            and host.free_at < until
+            and (host.line is None or host.line is line or not host.line.is_shared or host.line.is_open)
+            for host in line.hosts
+        )
+
+    # Questions
+
     def is_located(self, host: str) -> bool:
         """Whether the addresses of a host are known, as far as they count."""
         known = self._hosts.get(host)
@@ -369,6 +582,7 @@ class Workbench:
         if line is None:
             limit = self._per_host if is_name else self._per_address
             line = lines[name] = _Line(name, limit, is_name=is_name)
+            line.is_shared = self._permits is not None and self._permits.is_shared(line.key)
         return line
 
     def _delay_of(self, host: _Host) -> float:
@@ -433,17 +647,19 @@ class Workbench:
         host.entry = 0
         for line in host.addresses:
             line.users -= 1
+            line.hosts.discard(host)
             self._later_if_unused(line)
 
     def _later_if_unused(self, line: _Line) -> None:
         """See to it that an address without hosts is forgotten when its distance has passed."""
-        if line.limit is not None and not line.users and not line.under_way and not line.entry:
+        is_used = line.users or line.under_way or line.is_open
+        if line.limit is not None and not is_used and not line.entry:
             self._number += 1
             line.entry = self._number
             heappush(self._later, (line.free_at, self._number, line))
 
     def _forget_if_unused(self, line: _Line, now: float) -> None:
-        if line.users or line.under_way:
+        if line.users or line.under_way or line.is_open:
             return
         if line.free_at > now:
             self._later_if_unused(line)
@@ -472,7 +688,13 @@ class Workbench:
         """Let a line be served, now or when its address is free; who fills it offers it again."""
         if line.entry or self._head(line) is None:
             return
-        if line.limit is not None and self._is_taken(line):
+        if line.is_shared and not line.is_open:
+            if line.is_wanted:
+                return
+            if line.free_at <= now:
+                self._want(line)
+                return
+        elif line.limit is not None and self._is_taken(line):
             return
         self._number += 1
         line.entry = self._number
@@ -485,11 +707,18 @@ class Workbench:
 
     def _is_taken(self, line: _Line) -> bool:
         is_full = line.limit is not None and line.under_way >= line.limit
-        return line.unsent > 0 or is_full or line.holder is not None
+        return line.unsent > 0 or is_full or line.holder is not None or (line.is_shared and line.left <= 0)
 
     def _hold(self, host: _Host, now: float) -> _Line | None:
         """Hold the addresses of a host that are free, up to the first that is not, which is returned."""
+        if host.held and self._permits is not None:
+            for line in host.addresses[: host.held]:
+                if line.is_shut(now):
+                    self._let_go(host)
+                    return line
         for line in host.addresses[host.held :]:
+            if line.is_shared and line.is_shut(now):
+                line.left = 0
             if line.free_at > now or self._is_taken(line):
                 return line
             line.holder = host
@@ -500,6 +729,8 @@ class Workbench:
         for line in host.addresses[: host.held]:
             line.holder = None
             self._offer(line, _NEVER)
+            if line.is_open:
+                self._see_if_spent(line)
         host.held = 0
 
     def _begin(self, host: _Host, line: _Line, now: float) -> Turn:
@@ -515,6 +746,9 @@ class Workbench:
             address.holder = None
             address.under_way += 1
             address.unsent += 1
+            if address.is_shared:
+                address.left -= 1
+                address.until = min(address.until, now + OPEN_S)
         host.unsent = self._delay_of(host) > 0
         self._offer(line, now)
         self._go_on(host, now)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgpack
 
 from gcs.core.holdings import Extent
-from gcs.core.urls import AFTER, PATH
+from gcs.core.urls import PATH, part
 
 ALL: Final = "*"
 """Stands for all gatherers."""
@@ -41,13 +41,13 @@ class Rulings:
     def rests(self, key: str, now: float) -> bool:
         """Whether a URL has to wait."""
         return any(
-            key.startswith(prefix) and (until == FOR_GOOD or now < until)
+            _lies_in(key, prefix) and (until == FOR_GOOD or now < until)
             for prefix, until in self.resting.items()
         )
 
     def is_barred(self, key: str) -> bool:
         """Whether a URL is not to be fetched at all."""
-        return any(key.startswith(prefix) for prefix in self.barred)
+        return any(_lies_in(key, prefix) for prefix in self.barred)
 
     def extent(self, host: str, now: float) -> Extent:
         """How much of a host need not wait."""
@@ -60,7 +60,7 @@ class Rulings:
 
     def ended(self, since: float, now: float) -> list[tuple[str, str]]:
         """The ranges of keys whose rest ended between two times."""
-        return [(prefix, prefix + AFTER) for prefix, until in self.resting.items() if since < until <= now]
+        return [part(prefix) for prefix, until in self.resting.items() if since < until <= now]
 
     # Changes
 
@@ -102,3 +102,8 @@ class Rulings:
         said: Any = msgpack.unpackb(data)
         epoch, paused, resting, barred = said
         return cls(epoch, frozenset(paused), dict(resting), frozenset(barred))
+
+
+def _lies_in(key: str, prefix: str) -> bool:
+    low, high = part(prefix)
+    return low <= key < high

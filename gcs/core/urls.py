@@ -189,6 +189,16 @@ def subtree(prefix: str) -> tuple[str, str]:
     return prefix, prefix + AFTER
 
 
+def part(prefix: str) -> tuple[str, str]:
+    """The range of keys [from, to) in a part of the web that somebody names.
+
+    That is what is at or below a node; for a prefix that ends with a separator, what goes on after it with
+    any token, such as all schemes and ports of a host.
+    """
+    last = prefix[-1:]
+    return (prefix, prefix[:-1] + chr(ord(last) + 1)) if SCHEME <= last <= PATH else subtree(prefix)
+
+
 def surt(url: str) -> str:
     """A URL as people read keys: `com,ibm,almaden,gcs)/docs/index.htm`, scheme and port where unusual."""
     host, _, rest = key(url).partition(SCHEME)

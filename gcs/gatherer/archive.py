@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any, Final
 
@@ -33,7 +33,9 @@ _HOPS: Final = {
 class Keeper:
     """Makes the rows and records of a crawl's visits."""
 
-    def __init__(self, config: config.Config) -> None:
+    def __init__(self, config: config.Config, *, epoch: Callable[[], int] = int) -> None:
+        """`epoch` gives that of what operators have ruled."""
+        self._epoch = epoch
         self._crawl = config.crawl.name
         self._pages = config.store.pages != "none"
         self._summaries = config.summary.level == "full"
@@ -61,7 +63,9 @@ class Keeper:
             if self._pages and visit.keep:
                 made.records = self._builder.page(self._exchange(visit, outcome, parent, digest))
             if self._summaries and visit.keep and visit.document is not None:
-                made.summary = pack_row(_summary(visit, visit.document, outcome, parent, digest))
+                made.summary = pack_row(
+                    _summary(visit, visit.document, outcome, parent, digest, self._epoch())
+                )
                 made.links = pack_columns(_links(visit, visit.document))
         made.log = self._line(visit, parent, digest)
         return made
@@ -121,7 +125,9 @@ class Keeper:
         ).encode("utf-8", "replace")
 
 
-def _summary(visit: Visit, document: Document, response: Response, parent: str, digest: str) -> Sequence[Any]:
+def _summary(
+    visit: Visit, document: Document, response: Response, parent: str, digest: str, epoch: int
+) -> Sequence[Any]:
     """The row of the summaries."""
     queued, headers = visit.job.queued, response.headers
     fetched = Fetched(
@@ -139,6 +145,7 @@ def _summary(visit: Visit, document: Document, response: Response, parent: str, 
         digest=digest,
         etag=headers.get("etag", ""),
         last_modified=headers.get("last-modified", ""),
+        epoch=epoch,
     )
     return Summary.row(document, fetched)
 

@@ -15,7 +15,7 @@ import trio
 
 from gcs.core.estimate import Progress
 from gcs.gatherer.crawl import Crawl, Ending
-from gcs.gatherer.tally import Pace, Tally, most
+from gcs.gatherer.tally import Pace, Tally, most, size
 from gcs.store.records import Counts
 from gcs.store.store import Store
 
@@ -140,16 +140,6 @@ class Console(Screen):
 def _row(title: str, entries: Sequence[tuple[str, int]], more: int) -> str:
     shown = "  ".join(f"{name} {count:,}" for name, count in entries)
     return f"  by {title + ':':<10} {shown}" + (f"  and {more} more" if more > 0 else "")
-
-
-def size(number_bytes: int) -> str:
-    """A number of bytes for people."""
-    number = float(number_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}" if unit != "B" else f"{number:.0f} B"
-        number /= 1000
-    return f"{number:,.1f} TB"
 
 
 def far_along(progress: Progress | None, counts: Counts) -> str:

@@ -32,7 +32,7 @@ import trio
 from gcs.config import Config
 from gcs.core import robots
 from gcs.core.failures import Cause
-from gcs.core.politeness import Turn, Workbench
+from gcs.core.politeness import Manner, Permits, Turn, Workbench
 from gcs.core.robots import Rules, Standing
 from gcs.core.tree import Expansion
 from gcs.core.urls import key
@@ -40,6 +40,7 @@ from gcs.fetch.outcome import Failure, Origin, Response
 from gcs.fetch.robots import RobotsCache
 from gcs.fetch.transport import Transport
 from gcs.gatherer.archive import Keeper
+from gcs.gatherer.census import Census
 from gcs.gatherer.frontier import Frontier, Site
 from gcs.gatherer.job import Job, Visit
 from gcs.gatherer.paces import Paces
@@ -53,6 +54,8 @@ from gcs.store.store import Store
 BATCH: Final = 64
 READ_AT_ONCE: Final = 32
 UNREAD: Final = 64
+LINKS_COUNTED: Final = 16
+"""Of so many pages the links of one are counted, so many times."""
 COMMIT_EVERY_S: Final = 0.1
 FULL_DISK_PAUSE_S: Final = 5.0
 FLUSH_EVERY_S: Final = 1.0
@@ -105,6 +108,7 @@ class Crawl:
         *,
         limits: Limits | None = None,
         territory: Territory = ALONE,
+        permits: Permits | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         fetch = config.fetch
@@ -112,9 +116,14 @@ class Crawl:
         self._limits, self._clock = limits or Limits(), clock
         self._random = Random()
         self._log = structlog.get_logger()
-        self._keeper = Keeper(config)
+        self._keeper = Keeper(config, epoch=territory.epoch_of_rulings)
         self._bench = Workbench(
-            fetch.per_host, fetch.per_address, fetch.delay_s, fetch.delay_factor, fetch.max_delay_s
+            fetch.per_host,
+            fetch.per_address,
+            fetch.delay_s,
+            fetch.delay_factor,
+            fetch.max_delay_s,
+            permits=permits,
         )
         self._territory = territory
         self._frontier = Frontier(store, self._bench, territory=territory)
@@ -132,6 +141,7 @@ class Crawl:
         self._found: list[Found] = []
         self._parts: list[_Part] = []
         self.paces = Paces()
+        self.census = Census(self._random, every=0 if territory is ALONE else LINKS_COUNTED)
         self.activity = 0
         """Grows with whatever is done here."""
         self._since: list[str] | None = None
@@ -183,11 +193,27 @@ class Crawl:
         self._since = None
         self.expansion = expansion
         self.paces.clear()
+        self.census.clear()
 
     def release(self, ranges: Sequence[tuple[str, str | None]]) -> None:
         """What may be fetched of some ranges [start, end) has changed."""
+        self._bench.review(self._clock())
         self._frontier.release(ranges)
         self._hosts.unpark(count=LOCATORS)
+
+    @property
+    def bench(self) -> Workbench:
+        """Which hosts may be asked."""
+        return self._bench
+
+    def wake(self) -> None:
+        """A host may be asked that could not be before."""
+        self._work.unpark()
+
+    def recall(self, manners: Iterable[Manner]) -> None:
+        """Treat hosts as those did who asked them before."""
+        for manner in manners:
+            self._bench.recall(manner, self._clock())
 
     def forget_targets(self) -> None:
         """Ask the store again about every URL that is named."""
@@ -405,6 +431,7 @@ class Crawl:
             share_s = (time.perf_counter() - began) / max(1, len(visits))
             for visit in visits:
                 self.paces.took(visit.job.host, share_s, pages=0)
+                self.census.saw(visit, self.expansion)
                 self._add(visit)
             self._work.unpark()
             await trio.lowlevel.checkpoint()

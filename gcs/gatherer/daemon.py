@@ -25,7 +25,9 @@ from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import Node
 from gcs.gatherer.orders import Orders
-from gcs.gatherer.session import cleaning, require_agent, spare_memory, spare_the_collector
+from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.session import require_agent, spare_memory, spare_the_collector
+from gcs.gatherer.turns import Company, Turns
 from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
 from gcs.store.store import Store
@@ -68,7 +70,11 @@ async def _gather(config: Config, store: Store, transport: Transport, board: Boa
     )
     visitor = Visitor(config, Targets(cleaning(config)), admission, plugins.load(structlog.get_logger()))
     seen = Expansion.from_bytes(expansion) if expansion else Expansion()
-    crawl = node.crawl = Crawl(config, store, transport, visitor, seen, territory=node)
+    me, company = f"{node.id} {node.incarnation}", Company(node)
+    turns = Turns(board.turns, config.fetch, me, company.is_shared, clock=node.clock)
+    permits = turns if config.fetch.delay_s else None
+    crawl = node.crawl = Crawl(config, store, transport, visitor, seen, territory=node, permits=permits)
+    turns.attach(crawl.bench, crawl.wake)
     node.check_expansion()
     exchange = Exchange(node, board)
     hand_over = HandOver(node, exchange)
@@ -89,6 +95,7 @@ async def _gather(config: Config, store: Store, transport: Transport, board: Boa
             leader.run,
             orders.take_seeds,
             orders.obey,
+            turns.run,
         ):
             nursery.start_soon(task)
         endings.append(await crawl.run())

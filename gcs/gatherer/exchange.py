@@ -21,6 +21,7 @@ import msgpack
 import trio
 
 from gcs.board import Board, Member
+from gcs.core.politeness import Manner
 from gcs.gatherer.node import Node, Range
 from gcs.store import mail
 from gcs.store.records import Batch, Found
@@ -33,9 +34,9 @@ _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 
 
-def end_marker(start: str, end: str | None) -> bytes:
-    """What follows the last row of a range."""
-    packed: bytes = msgpack.packb([END, start, end])
+def end_marker(start: str, end: str | None, manners: Sequence[Manner] = ()) -> bytes:
+    """What follows the last row of a range: it is whole, and this is how its hosts are to be treated."""
+    packed: bytes = msgpack.packb([END, start, end, manners])
     return packed
 
 
@@ -220,8 +221,9 @@ class Exchange:
         """Words between gatherers that are no URLs."""
         kind, *words = msgpack.unpackb(data)
         if kind == END:
-            start, end = words
+            start, end, manners = words
             ends.append((sender, (start, end)))
+            self._node.crawl.recall(Manner(*each) for each in manners)
         elif kind == WITNESS:
             # To have passed them on is to remember them, also when their owner is lost.
             _, passed = self._node.sorted_out([Found(*each) for each in words[0]], always=False)

@@ -29,11 +29,11 @@ from gcs.config import Config, Redis, variables
 from gcs.errors import ConfigError, ExitCode, UsageError
 from gcs.fetch.transport import Transport
 from gcs.gatherer import parts, session
-from gcs.gatherer.console import Screen, size
+from gcs.gatherer.console import Screen
 from gcs.gatherer.crawl import Ending
 from gcs.gatherer.parts import Fleet
 from gcs.gatherer.session import Request
-from gcs.gatherer.tally import Tally
+from gcs.gatherer.tally import Tally, size
 from gcs.store.errors import StoreError
 from gcs.store.records import Counts
 from gcs.store.view import View

@@ -16,6 +16,7 @@ import trio
 
 from gcs.core.holdings import Piece, Standing
 from gcs.gatherer.exchange import Exchange, end_marker
+from gcs.gatherer.manners import Hosts
 from gcs.gatherer.node import Node, Range
 from gcs.store.records import Batch
 
@@ -62,8 +63,9 @@ class HandOver:
         together: list[Piece] = []
         batch = Batch()
         count = 0
+        hosts = Hosts(self._node.crawl.bench, self._node.clock)
         for piece in pieces:
-            if self._store.is_in_flight(piece.start, piece.end):
+            if self._store.is_in_flight(piece.start, piece.end) or hosts.are_asked(piece.start, piece.end):
                 continue
             at: str | None = piece.start
             while at is not None:
@@ -75,14 +77,17 @@ class HandOver:
                     await self._sent_off(batch, together)
                     batch, together, count = Batch(), [], 0
                     await self._until_there_is_room(piece.peer)
+                    hosts.look_again()
                     if self._key(piece) not in {self._key(p) for p in self._leaving()}:
                         break  # another charter has come meanwhile
             else:
-                batch.mail.append((piece.peer, end_marker(piece.start, piece.end)))
+                manners = hosts.manners(piece.start, piece.end)
+                batch.mail.append((piece.peer, end_marker(piece.start, piece.end, manners)))
                 together.append(piece)
             if len(together) >= _PIECES_AT_ONCE:
                 await self._sent_off(batch, together)
                 batch, together, count = Batch(), [], 0
+                hosts.look_again()
         if batch.rows or batch.mail:
             await self._sent_off(batch, together)
 

@@ -21,7 +21,7 @@ from gcs.config import Config
 from gcs.core.holdings import Charter, Extent, Holdings, Standing
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
-from gcs.core.urls import AFTER
+from gcs.core.urls import part
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
 
@@ -135,6 +135,10 @@ class Node:
         silent_s = trio.current_time() - self.heard_at
         return silent_s < _SILENT_SHARE * self.config.member.forget_after_s
 
+    def epoch_of_rulings(self) -> int:
+        """The epoch of what operators have ruled; 0 for nothing."""
+        return self.rulings.epoch
+
     def is_over(self) -> bool:
         """When all gatherers are known to have finished and this one is to end then, or when it has left."""
         return self.has_left or (self.finished and self.config.member.leave_when_finished)
@@ -171,6 +175,7 @@ class Node:
             "outbox_bytes": sum(box.bytes for box in boxes),
             "rate": round(rate, 3),
             "remaining_s": round(counts.queued / rate, 3) if rate > 0 else 0.0,
+            "moved": self.store.ledger().moved_out,
             "held": len(self.holdings.pieces(Standing.HELD)),
         }
 
@@ -261,7 +266,7 @@ class Node:
                 return
             touched = self.rulings.resting.keys() ^ rulings.resting.keys()
             self.rulings = rulings
-            self.crawl.release([(prefix, prefix + AFTER) for prefix in touched])
+            self.crawl.release([part(prefix) for prefix in touched])
             await self.crawl.commit(Batch(meta={RULINGS: rulings.to_bytes()}))
             self.log.info("rulings are in force", epoch=rulings.epoch)
             self._tell()

@@ -1,5 +1,8 @@
 """What operators ask of single gatherers, and seeds: taken from the board, on disk before they are gone
 there.
+
+Orders are carried out side by side: planning takes long, and must not keep anybody from pausing a host. Every
+one is answered, one that failed with the reason.
 """
 
 from __future__ import annotations
@@ -11,17 +14,19 @@ import msgpack
 import trio
 
 from gcs import board as boards
-from gcs.board import Board
-from gcs.core.urls import AFTER, Rejected, readable
+from gcs.board import Board, Wish
+from gcs.core.urls import Rejected, part, readable
 from gcs.gatherer.exchange import Exchange, witness
 from gcs.gatherer.node import Node
 from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
 from gcs.store.records import Batch, State
-from tuplespace import TupleSpaceError
+from tuplespace import TupleError, TupleSpaceError
 
 _PAUSE_S: Final = 1.0
 _AT_ONCE: Final = 2_000
+_MOVES: Final = 1_000
+"""Ranges that change hands in a plan which was only asked for; of more, the first are told."""
 _Handler = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
@@ -84,20 +89,47 @@ class Orders:
 
     async def obey(self) -> None:
         """Take orders from the board, carry them out, and answer."""
-        node = self._node
-        while True:
-            try:
-                async with self._board.space.take("order", node.id, str, str, bytes) as taken:
-                    _, _, number, kind, arguments = taken.tuple
-                    handler = self._handlers.get(str(kind))
-                    if handler is None:
-                        answer: dict[str, Any] = {"error": f"{node.name} does not know how to {kind!s}"}
-                    else:
-                        answer = await handler(msgpack.unpackb(arguments))
-                    await self._board.answer(str(number), node.id, {"name": node.name, **answer})
-            except TupleSpaceError as error:
-                node.log.warning("cannot take orders", why=str(error))
+        async with trio.open_nursery() as nursery:
+            while True:
+                await nursery.start(self._obey_next)
+
+    async def _obey_next(self, task_status: trio.TaskStatus[None]) -> None:
+        """Take one order, and let the next be taken while this one is carried out."""
+        begun = False
+        try:
+            async with self._board.space.take("order", self._node.id, str, str, bytes) as taken:
+                begun = True
+                task_status.started()
+                _, _, number, kind, arguments = taken.tuple
+                await self._answer(str(number), await self._carried_out(str(kind), arguments))
+        except TupleSpaceError as error:
+            self._node.log.warning("cannot take orders", why=str(error))
+            if not begun:
                 await trio.sleep(_PAUSE_S)
+                task_status.started()
+
+    async def _carried_out(self, kind: str, arguments: Any) -> dict[str, Any]:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            return {"error": f"it does not know how to {kind}"}
+        try:
+            return await handler(msgpack.unpackb(arguments))
+        except Exception as error:  # whoever asked is told, and the gatherer goes on
+            self._node.log.warning("an order failed", order=kind, exc_info=error)
+            return {"error": f"it could not {kind}: {str(error) or type(error).__name__}"}
+
+    async def _answer(self, number: str, answer: Mapping[str, Any]) -> None:
+        """Answer; when that fails, wait a little before the order goes back and is carried out again."""
+        node = self._node
+        try:
+            try:
+                await self._board.answer(number, node.id, {"name": node.name, **answer})
+            except TupleError as error:
+                too_large = {"name": node.name, "error": f"its answer cannot be sent: {error}"}
+                await self._board.answer(number, node.id, too_large)
+        except TupleSpaceError:
+            await trio.sleep(_PAUSE_S)
+            raise
 
     async def _drain(self, _: Mapping[str, Any]) -> dict[str, Any]:
         await self._node.drain()
@@ -107,7 +139,10 @@ class Orders:
         """The ledger of this gatherer, as of its last commit."""
         node = self._node
         store = node.store
-        ledger, counts = store.ledger(), store.counts()
+        # A commit may end in its thread between two lines; what is read between two same ledgers is of one.
+        ledger, counts, boxes = store.ledger(), store.counts(), store.outboxes()
+        while ledger != store.ledger():
+            ledger, counts, boxes = store.ledger(), store.counts(), store.outboxes()
         return {
             "id": node.id,
             "epoch": node.epoch,
@@ -122,13 +157,13 @@ class Orders:
             "dropped": counts.dropped,
             "passed": counts.passed,
             "in_flight": store.statistics().in_flight,
-            "outboxes": {to: box.entries for to, box in store.outboxes().items()},
+            "outboxes": {to: box.entries for to, box in boxes.items()},
             "reasons": dict(node.crawl.tally.reasons),
         }
 
     async def _host(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the hosts with a prefix."""
-        start = str(arguments["prefix"])
+        start, end = part(str(arguments["prefix"]))
         hosts = [
             {
                 "host": readable(each.host),
@@ -138,17 +173,17 @@ class Orders:
                 "passed": each.passed,
                 "extent": self._node.extent(each.host).value,
             }
-            for each in self._node.store.hosts(start, start + AFTER)
+            for each in self._node.store.hosts(start, end)
         ]
         return {"hosts": hosts}
 
     async def _retry(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Queue again what has been answered with some status."""
         low, high = int(arguments["low"]), int(arguments["high"])
-        start = str(arguments["prefix"])
+        start, end = part(str(arguments["prefix"]))
         chosen: list[str] = []
         count = 0
-        for key, row in self._node.store.scan(start, start + AFTER if start else None):
+        for key, row in self._node.store.scan(start, end):
             if row.state in (State.DONE, State.DROPPED) and low <= row.status <= high:
                 chosen.append(key)
             if len(chosen) >= _AT_ONCE:
@@ -164,35 +199,27 @@ class Orders:
 
     async def _forget(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Remove all rows with a prefix."""
-        start = str(arguments["prefix"])
+        start, end = part(str(arguments["prefix"]))
         count = 0
         for passed in (False, True):
             at: str | None = start
             while at is not None:
-                keys, at = self._node.store.keys(at, start + AFTER, _AT_ONCE, passed=passed)
+                keys, at = self._node.store.keys(at, end, _AT_ONCE, passed=passed)
                 if keys:
                     await self._node.crawl.commit(Batch(erased=keys))
                     count += len(keys)
         self._node.crawl.forget_targets()
         return {"forgotten": count}
 
-    async def _plan(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    async def _plan(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What a new plan would be, without making it one."""
-        charter = await self._leader.lead(["dry run"], dry=True)
+        wish = Wish(boards.OPERATOR, "", str(arguments["method"]))
+        charter = await self._leader.lead([wish], dry=True)
         if charter is None:
-            return {"error": "there is no gatherer that could own anything"}
-        moved = [
-            {
-                "from": readable(start),
-                "holder": charter.sources.owner(start),
-                "owner": charter.owners.owner(start),
-            }
-            for start in sorted({*charter.owners.starts, *charter.sources.starts})
-            if charter.sources.owner(start) != charter.owners.owner(start)
-        ]
+            return {"error": "it has not adopted the newest plan yet; ask again"}
         return {
             "forecast": dict(charter.forecast),
             "members": dict(charter.members),
             "ranges": len(charter.owners),
-            "moves": moved[:1000],
+            "moves": charter.sources.changes(charter.owners)[:_MOVES],
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import re
 import shlex
 import signal
 import sys
@@ -23,7 +22,6 @@ import gcs
 from gcs.config import Config
 from gcs.core.traps import Novelty
 from gcs.core.tree import Expansion
-from gcs.core.urls import TRACKING, Cleaning, Rejected
 from gcs.errors import ConfigError, ExitCode, UsageError
 from gcs.fetch.outcome import Failure, Origin
 from gcs.fetch.transport import Transport
@@ -32,6 +30,7 @@ from gcs.gatherer.console import Console, Screen
 from gcs.gatherer.crawl import EXPANSION, NOVELTY, TALLY, Crawl, Ending, Limits
 from gcs.gatherer.links import Targets
 from gcs.gatherer.parts import Fleet
+from gcs.gatherer.seeds import cleaning, seed_url
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.visit import Visitor
 from gcs.store.errors import StoreError
@@ -127,7 +126,7 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
 def checked(config: Config, request: Request, *, begun: bool) -> list[str]:
     """The seeds as URLs; raises GcsError for whatever can be refused before anything is made on disk."""
     targets = Targets(cleaning(config))
-    seeds = [_seed(targets, each) for each in request.seeds]
+    seeds = [seed_url(targets, each) for each in request.seeds]
     Admission(config, year=datetime.now(UTC).year)
     if not seeds and not (request.resume and begun):
         raise UsageError(_NO_SEEDS)
@@ -184,36 +183,6 @@ def tally_of(directory: Path) -> Tally:
     with View(directory) as view:
         stored = view.get_meta(TALLY)
     return Tally.from_bytes(stored) if stored else Tally()
-
-
-def cleaning(config: Config) -> Cleaning:
-    """What is taken out of URLs, as the configuration says."""
-    chosen = config.crawl.clean
-    return Cleaning(
-        parameters=TRACKING.parameters if "tracking" in chosen else frozenset(),
-        prefixes=TRACKING.prefixes if "tracking" in chosen else (),
-        session_ids="sessions" in chosen,
-        sort_query="sort" in chosen,
-    )
-
-
-def read_seeds(path: Path) -> list[str]:
-    """The URLs in a file, one to a line; raises UsageError. Empty lines and those with # are passed over."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: the seeds cannot be read: {error}.") from error
-    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-
-
-def _seed(targets: Targets, text: str) -> str:
-    """A seed as a URL; http:// may be left out."""
-    try:
-        # A colon may be that of a port.
-        has_scheme = "://" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])", text)
-        return targets.of(text if has_scheme else f"http://{text}").url
-    except Rejected as error:
-        raise UsageError(f"{text} cannot be crawled: {error}.") from error
 
 
 def read_expansion(path: Path) -> Expansion:

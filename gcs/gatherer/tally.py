@@ -138,3 +138,13 @@ class Pace:
 def most(counts: Counter[str] | dict[str, int], limit: int) -> Sequence[tuple[str, int]]:
     """The largest counts first, equal ones by name."""
     return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:limit]
+
+
+def size(number_bytes: int) -> str:
+    """A number of bytes for people."""
+    number = float(number_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}" if unit != "B" else f"{number:.0f} B"
+        number /= 1000
+    return f"{number:,.1f} TB"

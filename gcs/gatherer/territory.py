@@ -24,6 +24,9 @@ class Territory(Protocol):
     def may_begin(self) -> bool:
         """Whether another fetch may be begun at all."""
 
+    def epoch_of_rulings(self) -> int:
+        """The epoch of what operators have ruled; 0 for nothing."""
+
     def is_over(self) -> bool:
         """Whether the crawl ends when there is nothing left to do here."""
 
@@ -46,6 +49,10 @@ class Alone:
     def may_begin(self) -> bool:
         """Always."""
         return True
+
+    def epoch_of_rulings(self) -> int:
+        """There are none."""
+        return 0
 
     def is_over(self) -> bool:
         """Yes: nobody else can have anything for it."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 import trio
 
 from gcs import board as boards
-from gcs.board import Board, Member
+from gcs.board import Board, Member, Wish
 from gcs.core import rounds
 from gcs.core.holdings import NOBODY, Charter, Standing, facts
 from gcs.core.placement import Plan, Sites
@@ -26,7 +26,7 @@ from gcs.gatherer.node import Node, Range
 from gcs.leader.reports import Account, by_site, levels
 from tuplespace import Leadership, LeadershipLost, TupleSpaceError, election
 
-AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", "operator"})
+AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", boards.OPERATOR})
 """Reasons that do not wait for the cool-down."""
 _LEASE_S: Final = 10.0
 _SETTLED_WITHIN_S: Final = 60.0
@@ -53,6 +53,7 @@ class Leader:
             gatherer=node.id,
             expansion=with_levels,
             paces=by_site(paces, self._sites),
+            together=node.crawl.census.together,
             crossing=(self._exchange.crossing[0], self._exchange.crossing[1]),
         )
         pieces = node.holdings.pieces(Standing.HELD, Standing.LEAVING, Standing.COMING)
@@ -71,16 +72,18 @@ class Leader:
         """Take wishes for a new plan, and make it."""
         while True:
             try:
-                async with self._board.space.take("rebalance", str, str, many=100, lease=_LEASE_S) as wishes:
-                    reasons = [str(reason) for _, reason, _ in wishes]
-                    if await self._is_time(reasons) and await self.lead(reasons) is None:
-                        wishes.give_back()
+                async with self._board.space.take(
+                    "rebalance", str, str, str, many=100, lease=_LEASE_S
+                ) as taken:
+                    wishes = [Wish(*map(str, wish)) for _, *wish in taken]
+                    if await self._is_time(wishes) and await self.lead(wishes) is None:
+                        taken.give_back()
                         await trio.sleep(_PAUSE_S)
             except (TupleSpaceError, LeadershipLost) as error:
                 self._node.log.warning("a round of planning failed", why=str(error))
                 await trio.sleep(_PAUSE_S)
 
-    async def _is_time(self, reasons: Sequence[str]) -> bool:
+    async def _is_time(self, wishes: Sequence[Wish]) -> bool:
         """Wait for the cool-down and for ranges that are on their way; False if the reasons are gone."""
         node = self._node
         with trio.move_on_after(_SETTLED_WITHIN_S) as patience:
@@ -90,9 +93,9 @@ class Leader:
             node.log.warning("no new plan: ranges are still on their way")
             return False
         # If somebody was quicker, whoever still wants it will say so again.
-        return node.has_cooled() or not AT_ONCE.isdisjoint(reasons)
+        return node.has_cooled() or not AT_ONCE.isdisjoint(wish.reason for wish in wishes)
 
-    async def lead(self, reasons: Sequence[str], *, dry: bool = False) -> Charter | None:
+    async def lead(self, wishes: Sequence[Wish], *, dry: bool = False) -> Charter | None:
         """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.
 
         Once no range is on its way under the charter in force, that stays so until there is another, and that
@@ -103,11 +106,11 @@ class Leader:
             now = await self._board.now()
             if now.get(boards.CHARTER, (0, b""))[0] > node.epoch or not self._membership.is_settled():
                 return None
-            node.log.info("leads a round", token=leadership.token, reasons=sorted(set(reasons)))
+            reasons = sorted({wish.reason for wish in wishes})
+            node.log.info("leads a round", token=leadership.token, reasons=reasons)
             accounts = await self._collect(leadership)
-            reason = ", ".join(sorted(set(reasons)))
             members, lost = dict(self._membership.members), self._membership.lost()
-            plan = partial(self._planned, leadership.token, reason, accounts, members, lost)
+            plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)
             charter = await trio.to_thread.run_sync(plan)
             if dry:
                 return charter
@@ -135,7 +138,7 @@ class Leader:
     def _planned(
         self,
         epoch: int,
-        reason: str,
+        wishes: Sequence[Wish],
         accounts: Mapping[str, Account],
         members: Mapping[str, Member],
         lost: set[str],
@@ -157,7 +160,7 @@ class Leader:
         outcome = rounds.replan(
             rounds.Terms(
                 strategy=config.placement.strategy,
-                method=config.partition.method,
+                method=next((wish.method for wish in wishes if wish.method), config.partition.method),
                 split_hosts=config.placement.split_hosts,
                 delta=config.partition.delta,
                 worth=config.partition.worth,
@@ -181,13 +184,22 @@ class Leader:
             members={each: names.get(each, each) for each in (*owners, *sorted(pinned))},
             lost=_lost(before, sources),
             departed=sorted(departed),
-            reason=reason,
+            reason=_reason(wishes),
             strategy=config.placement.strategy,
             state=outcome.state,
             expansion=outcome.expansion,
             forecast=_shown(outcome.forecast),
             probes=[(probe.site, probe.gatherer) for probe in outcome.probes],
         )
+
+
+def _reason(wishes: Sequence[Wish]) -> str:
+    """Why there is a new plan; an operator may have said more."""
+    told = {
+        f"{wish.reason}: {wish.who}" if wish.reason == boards.OPERATOR and wish.who else wish.reason
+        for wish in wishes
+    }
+    return ", ".join(sorted(told))
 
 
 def _lost(before: Charter | None, sources: Plan) -> list[Range]:

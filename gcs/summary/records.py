@@ -139,6 +139,7 @@ class Fetched(NamedTuple):
     digest: str
     etag: str
     last_modified: str
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +148,8 @@ class Summary:
 
     `fetched_at` is Unix time, kept to the microsecond. `media_type` is what was recognised, not what the
     server said. `parent` is the URL of the page that led here, `via` how: the kind of that link, "redirect",
-    "seed", "sitemap". `digest` is of the payload, as WARC files have it.
+    "seed", "sitemap". `digest` is of the payload, as WARC files have it. `epoch` is that of what operators
+    had ruled when it was fetched, 0 for nothing.
     """
 
     url: str
@@ -164,6 +166,7 @@ class Summary:
     digest: str = ""
     etag: str = ""
     last_modified: str = ""
+    epoch: int = 0
     title: str = ""
     description: str = ""
     keywords: tuple[str, ...] = ()
@@ -237,6 +240,7 @@ _TYPES: Final[Mapping[str, pa.DataType]] = MappingProxyType(
         "fetched_at": pa.timestamp("us", "UTC"),
         "fetch_s": pa.float64(),
         "bytes": pa.int64(),
+        "epoch": pa.int64(),
         "keywords": pa.list_(pa.string()),
         "headings": pa.list_(pa.struct([("level", pa.int8()), ("text", pa.string())])),
         "language_confidence": pa.float64(),

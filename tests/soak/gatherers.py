@@ -100,7 +100,7 @@ class _Run:
 
     def _drained(self, name: str) -> None:
         member = self._group.members()[name].id
-        self._group.ask(lambda board: board.order(member, "soak", "drain", {}))
+        self._group.ask(lambda board: board.order(member, "soak", "drain", {}, within_s=60))
 
     def _lost(self, name: str) -> None:
         self._again = int(self._group.members()[name].pulse.facts["pages"])

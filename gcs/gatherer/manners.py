@@ -1,0 +1,28 @@
+"""What is known of the hosts of ranges that change hands, as of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gcs.core.politeness import Manner, Workbench
+from gcs.core.turns import overlaps
+
+
+class Hosts:
+    """The hosts of a workbench, looked through once for many ranges: valid until something is waited for."""
+
+    def __init__(self, bench: Workbench, clock: Callable[[], float]) -> None:
+        self._bench, self._clock = bench, clock
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Forget what was seen."""
+        self._asked, self._manners = self._bench.asked(), self._bench.manners(self._clock())
+
+    def are_asked(self, start: str, end: str | None) -> bool:
+        """Whether a host in a range is being asked, also for what has no row, such as its robots.txt."""
+        return any(overlaps(host, start, end) for host in self._asked)
+
+    def manners(self, start: str, end: str | None) -> list[Manner]:
+        """How the hosts in a range are to be treated by whoever asks them next."""
+        return [manner for manner in self._manners if overlaps(manner.host, start, end)]

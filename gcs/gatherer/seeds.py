@@ -1,0 +1,41 @@
+"""What a crawl begins with: URLs as users give them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gcs.config import Config
+from gcs.core.urls import TRACKING, Cleaning, Rejected
+from gcs.errors import UsageError
+from gcs.gatherer.links import Targets
+
+
+def cleaning(config: Config) -> Cleaning:
+    """What is taken out of URLs, as the configuration says."""
+    chosen = config.crawl.clean
+    return Cleaning(
+        parameters=TRACKING.parameters if "tracking" in chosen else frozenset(),
+        prefixes=TRACKING.prefixes if "tracking" in chosen else (),
+        session_ids="sessions" in chosen,
+        sort_query="sort" in chosen,
+    )
+
+
+def read_seeds(path: Path) -> list[str]:
+    """The URLs in a file, one to a line; raises UsageError. Empty lines and those with # are passed over."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: the seeds cannot be read: {error}.") from error
+    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def seed_url(targets: Targets, text: str) -> str:
+    """A seed as a URL; http:// may be left out."""
+    try:
+        # A colon may be that of a port.
+        has_scheme = "://" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])", text)
+        return targets.of(text if has_scheme else f"http://{text}").url
+    except Rejected as error:
+        raise UsageError(f"{text} cannot be crawled: {error}.") from error

@@ -1,0 +1,222 @@
+"""Turns: the permission to ask hosts and addresses that several gatherers may use.
+
+    ("mark", line, maker)                                who made the turn of a line: the oldest mark counts
+    ("turn", line, maker, by, free_at, distance_s)       the turn, and how the line was used last
+
+A turn is leased. Who has it asks for at most `OPEN_S` or `OPEN_REQUESTS`, waits until nothing is under way,
+and puts it back with how it used the line. When somebody dies with it, it comes back as it was when the lease
+ends. While Redis is out of reach leases cannot be renewed: nothing is begun that could be sent after them.
+
+A turn is made by whoever first finds no mark: mark and turn in one step. When two do so at once both look for
+the oldest mark afterwards, which is the same for both, and nobody ever takes the turn of another maker.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+import trio
+
+from gcs.config import Fetch
+from gcs.core import turns as rules
+from gcs.core.politeness import Workbench
+from gcs.core.turns import NOBODY, LastUse
+from gcs.gatherer.node import Node
+from tuplespace import Space, Taken, TupleSpaceError
+
+SPARE_S: Final = 5.0
+"""A lease is longer by this than the requests that rely on it."""
+LONG_S: Final = 5.0
+"""For a pause that is longer a turn is not held."""
+SOUGHT_AT_ONCE: Final = 5_000
+_LOOK_EVERY_S: Final = 0.25
+_WAIT_S: Final = 60.0
+_PAUSE_S: Final = 1.0
+_MARKS: Final = 100_000
+_DELIVERIES: Final = 65_535
+
+
+class Company:
+    """Whether lines are shared, by the charter and the holdings of a gatherer."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._together = False
+
+    def is_shared(self, line: str) -> bool:
+        """Whether others may use a line. Who was once not alone cannot know when the others have stopped."""
+        charter = self._node.charter
+        if not self._together and charter is not None:
+            self._together = len(charter.members) > 1 or bool(charter.departed)
+        return self._together and rules.is_shared(line, self._node.holdings)
+
+
+class Turns:
+    """Takes turns for the workbench of one gatherer, and puts them back."""
+
+    def __init__(
+        self,
+        space: Space,
+        fetch: Fetch,
+        me: str,
+        is_shared: Callable[[str], bool],
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        """`me` differs from one start of a gatherer to the next: what was known before is forgotten."""
+        self._space, self._fetch, self._me, self._clock = space, fetch, me, clock
+        self.is_shared = is_shared
+        self._reach_s = fetch.connect_timeout_s + SPARE_S
+        """A request may be sent so long after it was begun."""
+        self._lease_s = 2 * self._reach_s
+        self._wanted: deque[str] = deque()
+        self._asked = trio.Event()
+        self._held: dict[str, tuple[Taken, trio.Event]] = {}
+        self._makers: dict[str, str] = {}
+        self._sought: set[str] = set()
+        self._limit = trio.CapacityLimiter(SOUGHT_AT_ONCE)
+        self._bench: Workbench | None = None
+        self._wake: Callable[[], None] = lambda: None
+        self._log = structlog.get_logger()
+        self._told = False
+
+    def attach(self, bench: Workbench, wake: Callable[[], None]) -> None:
+        """Open the lines of a workbench, and say so."""
+        self._bench, self._wake = bench, wake
+
+    # The workbench says
+
+    def want(self, line: str) -> None:
+        """Somebody waits for a line."""
+        self._wanted.append(line)
+        self._asked.set()
+
+    def spent(self, line: str) -> None:
+        """A line is not needed any more."""
+        held = self._held.get(line)
+        if held is not None:
+            held[1].set()
+
+    # Tasks
+
+    async def run(self) -> None:
+        """Take the turns that are wanted, again and again."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look_after)
+            while True:
+                await self._asked.wait()
+                self._asked = trio.Event()
+                while self._wanted:
+                    line = self._wanted.popleft()
+                    if line not in self._sought:
+                        self._sought.add(line)
+                        await self._limit.acquire_on_behalf_of(line)
+                        nursery.start_soon(self._seek, line)
+
+    async def _look_after(self) -> None:
+        """Let lines be used for as long as their leases are sure, and not for longer than is right."""
+        while True:
+            await trio.sleep(_LOOK_EVERY_S)
+            now = self._clock()
+            for line, (taken, _) in list(self._held.items()):
+                self.bench.assure(line, self._sure_until(taken))
+                if self.bench.is_overdue(line, now):
+                    self.bench.retire(line, now)
+
+    @property
+    def bench(self) -> Workbench:
+        """The workbench whose lines are opened."""
+        assert self._bench is not None
+        return self._bench
+
+    def _sure_until(self, taken: Taken) -> float:
+        """The last time, by the workbench's clock, to begin a request that is sent within the lease."""
+        return self._clock() + taken.sure_until - trio.current_time() - self._reach_s
+
+    async def _seek(self, line: str) -> None:
+        """Have a turn, and again, for as long as it is wanted."""
+        try:
+            while self.bench.is_wanted(line):
+                try:
+                    await self._have(line, await self._maker(line))
+                    self._told = False
+                except TupleSpaceError as error:
+                    await self._pause(line, error)
+                self.bench.offer(line, self._clock())
+        finally:
+            self._sought.discard(line)
+            self._limit.release_on_behalf_of(line)
+
+    async def _pause(self, line: str, error: TupleSpaceError) -> None:
+        if not self._told:
+            self._log.warning("no turn", why=str(error))
+        self._told = True
+        self._makers.pop(line, None)
+        await trio.sleep(_PAUSE_S)
+
+    async def _have(self, line: str, maker: str) -> None:
+        """Have a turn, unless that takes too long: then its mark is looked for again."""
+        template = ("turn", line, maker, str, float, float)
+        async with self._take(*template, wait=False) as taken:
+            if taken:
+                await self._use(line, taken)
+                return
+        with trio.move_on_after(_WAIT_S) as patience:
+            async with self._take(*template, wait=True) as taken:
+                patience.deadline = float("inf")
+                await taken.renew()
+                await self._use(line, taken)
+                return
+        self._makers.pop(line, None)
+
+    def _take(self, *template: Any, wait: bool) -> Any:
+        return self._space.take(*template, lease=self._lease_s, wait=wait, max_deliveries=_DELIVERIES)
+
+    async def _use(self, line: str, taken: Taken) -> None:
+        """Let the workbench use a turn, and put it back."""
+        now = self._clock()
+        _, _, maker, *said = taken.tuple
+        last = LastUse(*said)  # type: ignore[arg-type] # the template says so
+        again = taken.deliveries[0] > 1
+        rest_s = rules.rest_s(last, self._me, now, again=again, delay_s=self._fetch.delay_s)
+        unused = ("turn", line, maker, *(last._replace(by=NOBODY) if again else last))
+        if rest_s > LONG_S + max(last.distance_s, self._fetch.delay_s):
+            self.bench.postpone(line, now + rest_s, now)
+            await taken.commit(out=[unused])
+            return
+        self._held[line] = taken, (spent := trio.Event())
+        try:
+            if not self.bench.open(line, now, rest_s=rest_s, sure_until=self._sure_until(taken)):
+                await taken.commit(out=[unused])
+                return
+            self._wake()
+            await spent.wait()
+        finally:
+            del self._held[line]
+            free_at, distance_s = self.bench.shut(line, self._clock())
+        await taken.commit(out=[("turn", line, maker, self._me, free_at, distance_s)])
+
+    async def _maker(self, line: str) -> str:
+        """Who made the turn of a line; it is made if nobody did."""
+        maker = self._makers.get(line)
+        if maker is not None:
+            return maker
+        if len(self._makers) >= _MARKS:
+            self._makers.clear()
+        maker = await self._marked(line)
+        if maker is None:
+            unused = ("turn", line, self._me, NOBODY, 0.0, self._fetch.delay_s)
+            await self._space.out_many([("mark", line, self._me), unused])
+            maker = await self._marked(line) or self._me
+            if maker != self._me:
+                await self._space.inp("turn", line, self._me, str, float, float)
+                await self._space.inp("mark", line, self._me)
+        self._makers[line] = maker
+        return maker
+
+    async def _marked(self, line: str) -> str | None:
+        found = await self._space.rdp("mark", line, str)
+        return None if found is None else str(found[2])

@@ -1,0 +1,12 @@
+"""What operators ask and tell a crawl, through its board and from any machine that reaches its Redis.
+
+asking      one question: its answer, and orders to gatherers
+looking     who is there, and what is in force
+condition   whether the crawl is finished, crawling, paused, waiting or stuck, and why
+status      `gcs status`, `gcs nodes`, `gcs queues`
+ownership   `gcs superpages`, `gcs host`
+planning    `gcs rebalance`
+ruling      `gcs pause`, `gcs resume`, `gcs block`, `gcs unblock`
+work        `gcs seed`, `gcs forget`, `gcs retry`, `gcs drain`
+ledger      `gcs audit`
+"""

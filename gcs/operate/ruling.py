@@ -1,0 +1,114 @@
+"""`gcs pause`, `gcs resume`, `gcs block` and `gcs unblock`: rulings that all gatherers follow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from gcs.board import Board
+from gcs.config import Config
+from gcs.core.rulings import ALL, FOR_GOOD, Rulings
+from gcs.errors import ExitCode, UsageError
+from gcs.operate.asking import Answer, find
+from gcs.operate.looking import Looker, View
+from gcs.operate.parts import host_prefix, named, prefix_of
+
+CRAWL, GATHERER, HOST = "crawl", "gatherer", "host"
+_WITHIN_S: Final = 10.0
+_POLL_S: Final = 0.2
+
+
+async def pause(board: Board, config: Config, *, what: str, name: str) -> Answer:
+    """Let the crawl, a gatherer or a host wait until it is resumed."""
+    if what == HOST:
+        prefix = host_prefix(name)
+        return await _rule(
+            board, config, f"{name} is paused", lambda now, epoch: now.rest(prefix, FOR_GOOD, epoch)
+        )
+    who, shown = await _who(board, config, what, name)
+    return await _rule(board, config, f"{shown} is paused", lambda now, epoch: now.pause(who, epoch))
+
+
+async def resume(board: Board, config: Config, *, what: str, name: str) -> Answer:
+    """Let it go on; raises UsageError for what is not paused."""
+    prefix = host_prefix(name) if what == HOST else ""
+    who, shown = (ALL, name) if what == HOST else await _who(board, config, what, name)
+
+    def change(now: Rulings, epoch: int) -> Rulings:
+        if what == HOST:
+            if prefix not in now.resting:
+                raise UsageError(f"{name} is not paused.")
+            return now.lift(prefix, epoch)
+        if what == GATHERER and ALL in now.paused:
+            raise UsageError("the whole crawl is paused; `gcs resume` lets all gatherers go on.")
+        if (who not in now.paused) if what == GATHERER else not now.paused:
+            raise UsageError(f"{shown} is not paused.")
+        return now.resume(who, epoch)
+
+    return await _rule(board, config, f"{shown} goes on", change)
+
+
+async def block(board: Board, config: Config, *, text: str, for_s: float | None) -> Answer:
+    """Fetch nothing of a host or below a URL: for some time, in which URLs wait, or for good."""
+    prefix = prefix_of(text)
+    if for_s is None:
+        return await _rule(
+            board, config, f"{named(prefix)} is blocked", lambda now, epoch: now.bar(prefix, epoch)
+        )
+    until = time.time() + for_s
+    done = f"{named(prefix)} is blocked until {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(until))}"
+    return await _rule(board, config, done, lambda now, epoch: now.rest(prefix, until, epoch))
+
+
+async def unblock(board: Board, config: Config, *, text: str) -> Answer:
+    """Fetch it again; raises UsageError for what is not blocked."""
+    prefix = prefix_of(text)
+
+    def change(now: Rulings, epoch: int) -> Rulings:
+        if prefix not in now.barred and prefix not in now.resting:
+            blocked = ", ".join(sorted(named(each) for each in (*now.barred, *now.resting)))
+            raise UsageError(f"{named(prefix)} is not blocked; what is: {blocked or 'nothing'}.")
+        return now.lift(prefix, epoch)
+
+    return await _rule(board, config, f"{named(prefix)} is fetched again", change)
+
+
+async def _who(board: Board, config: Config, what: str, name: str) -> tuple[str, str]:
+    """Whom a ruling is about, as rulings and as people call it."""
+    if what == CRAWL:
+        return ALL, f"crawl {config.crawl.name}"
+    view = await Looker(board, config).look()
+    found = view.name(find(view, name))
+    return found, f"gatherer {found}"
+
+
+async def _rule(board: Board, config: Config, done: str, change: Callable[[Rulings, int], Rulings]) -> Answer:
+    """Change the rulings, and wait until all that are there follow them."""
+    looker = Looker(board, config)
+    await looker.look()
+    rulings = await board.rule(change)
+    view = await looker.look_twice()
+    with trio.move_on_after(_WITHIN_S):
+        while _late(view, rulings.epoch):
+            await trio.sleep(_POLL_S)
+            view = await looker.look()
+    late = _late(view, rulings.epoch)
+    silent = [each.pulse.name for each in view.absent]
+    facts = {"ruling": done, "epoch": rulings.epoch, "late": late, "silent": silent}
+    if not view.present:
+        return Answer(facts, [f"{done}. No gatherer is there; those that come will follow."])
+    if late:
+        names = ", ".join(late)
+        return Answer(facts, [f"{done}, but not yet at {names}, which does not answer."], ExitCode.REDIS)
+    return Answer(facts, [f"{done}, at all gatherers that are there.", *_silent(silent)])
+
+
+def _late(view: View, epoch: int) -> list[str]:
+    return [each.pulse.name for each in view.present if each.pulse.rulings < epoch]
+
+
+def _silent(names: list[str]) -> list[str]:
+    return [f"{name} is silent, and will follow when it is back." for name in names]

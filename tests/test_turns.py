@@ -1,0 +1,427 @@
+"""Turns: lines that several gatherers share are asked as one gatherer would ask them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcs.config import Fetch
+from gcs.core.holdings import Charter, Holdings
+from gcs.core.placement import Plan
+from gcs.core.politeness import OPEN_REQUESTS, OPEN_S, Manner, Workbench
+from gcs.core.turns import NOBODY, LastUse, is_shared, name_range, overlaps, rest_s
+from gcs.core.urls import AFTER, PATH, key
+from gcs.gatherer.turns import Turns
+from gcs.store.records import host_of
+from tuplespace import Space, Unavailable, memory
+from tuplespace.backend import Terms
+
+INDEX = {"turn": (1, 2), "mark": (1, 2)}
+DELAY_S = 1.0
+FETCH = replace(Fetch(), delay_s=DELAY_S, delay_factor=0.0, connect_timeout_s=1.0)
+
+
+# The pure part
+
+HOST = host_of(key("http://example.org/"))
+KEYS = [
+    key(url)
+    for url in (
+        "http://example.com/",
+        "http://example.org/",
+        "http://example.org/a",
+        "http://example.org/b?c",
+        "http://example.org:8080/",
+        "https://example.org/",
+        "http://www.example.org/",
+        "http://example.orgs/",
+    )
+]
+
+
+def test_a_name_has_all_its_schemes_and_ports() -> None:
+    """The range of a name has the URLs at all its schemes and ports, and none of another name."""
+    start, end = name_range("example.org")
+    inside = [each for each in KEYS if start <= each < end]
+    assert inside == [each for each in KEYS if each.startswith(HOST.partition("\x01")[0] + "\x01")]
+    assert len(inside) == 5
+
+
+@given(st.lists(st.sampled_from(KEYS), unique=True), st.data())
+def test_a_name_is_shared_unless_all_of_it_is_held(borders: list[str], data: st.DataObject) -> None:
+    """A name is one gatherer's own exactly if no other owns a part of it."""
+    starts = sorted({"", *borders})
+    owners = [data.draw(st.sampled_from("ab")) for _ in starts]
+    plan = Plan.of(zip(starts, owners, strict=True))
+    charter = Charter(epoch=1, owners=plan, sources=Plan(("",), (NOBODY,)), members={"a": "a", "b": "b"})
+    holdings = Holdings().adopted(charter, "a")
+    start, end = name_range("example.org")
+    probes = [start, *(each for each in starts if start <= each < end)]
+    assert is_shared("example.org", holdings) == any(plan.owner(each) != "a" for each in probes)
+    assert is_shared("@192.0.2.1", holdings)
+
+
+@given(
+    st.builds(LastUse, st.sampled_from(["", "a", "b"]), st.floats(0, 1e4), st.floats(0, 100)),
+    st.booleans(),
+    st.floats(0, 1e4),
+)
+def test_a_turn_from_another_begins_with_the_whole_distance(last: LastUse, again: bool, now: float) -> None:
+    """Only who used a line last, and knows it, may go on at once."""
+    rest = rest_s(last, "a", now, again=again, delay_s=DELAY_S)
+    if last.by == "a" and not again:
+        assert rest == 0
+    else:
+        assert rest >= max(DELAY_S, last.distance_s)
+        assert now + rest >= last.free_at - 1e-6
+
+
+@given(st.sampled_from(KEYS), st.sampled_from(KEYS))
+def test_a_host_overlaps_the_ranges_that_have_keys_of_it(start: str, end: str) -> None:
+    """A range is about a host if keys of the host can lie in it."""
+    possible = [HOST + PATH, *(each for each in KEYS if host_of(each) == HOST), start]
+    some = any(start <= each < end and HOST + PATH <= each < HOST + AFTER for each in possible)
+    assert overlaps(HOST, start, end) == some or start >= end
+
+
+# The workbench
+
+
+@dataclass
+class Noted:
+    """Permits that share everything, and note what the workbench says."""
+
+    wanted: list[str] = field(default_factory=list)
+    is_spent: list[str] = field(default_factory=list)
+    shared: bool = True
+
+    def is_shared(self, line: str) -> bool:
+        return self.shared
+
+    def want(self, line: str) -> None:
+        self.wanted.append(line)
+
+    def spent(self, line: str) -> None:
+        self.is_spent.append(line)
+
+
+def bench(permits: Noted, *, delay_s: float = DELAY_S) -> Workbench:
+    """A workbench with one host, which is awake."""
+    made = Workbench(1, 4, delay_s, 0.0, 60.0, permits=permits)
+    made.locate("h", ["192.0.2.1"], "example.org")
+    made.wake("h", 0.0)
+    return made
+
+
+def use(workbench: Workbench, now: float) -> None:
+    """Make one request."""
+    turn = workbench.take(now)
+    assert turn is not None
+    workbench.sent(turn, now)
+    workbench.done(turn, now)
+
+
+def test_a_shared_line_is_shut_until_it_is_opened() -> None:
+    """A host waits for its name first, then for its address; each is wanted once, and rests when opened."""
+    permits = Noted()
+    workbench = bench(permits)
+    assert workbench.take(0.0) is None
+    assert workbench.take(1.0) is None
+    assert permits.wanted == ["example.org"]
+    assert workbench.open("example.org", 1.0, rest_s=2.0, sure_until=100.0)
+    assert workbench.take(2.9) is None
+    assert workbench.take(3.0) is None
+    assert permits.wanted == ["example.org", "@192.0.2.1"]
+    assert workbench.open("@192.0.2.1", 3.0, rest_s=1.0, sure_until=100.0)
+    assert workbench.take(3.9) is None
+    use(workbench, 4.0)
+    assert not permits.is_spent
+
+
+def test_a_line_is_open_for_some_requests() -> None:
+    """After so many requests, or so long, nothing more is begun, and the line is spent."""
+    for step_s, expected in ((0.1, OPEN_REQUESTS), (2.0, 3)):
+        permits = Noted()
+        workbench = bench(permits, delay_s=0.1)
+        workbench.take(0.0)
+        workbench.open("example.org", 0.0, rest_s=0.0, sure_until=1e9)
+        workbench.take(0.0)
+        workbench.open("@192.0.2.1", 0.0, rest_s=0.0, sure_until=1e9)
+        now, count = 0.0, 0
+        while not workbench.is_overdue("example.org", now) and (turn := workbench.take(now)) is not None:
+            workbench.done(turn, now)
+            count += 1
+            now += step_s
+        assert count == expected
+        workbench.retire("example.org", now)
+        assert "example.org" in permits.is_spent
+        free_at, distance_s = workbench.shut("example.org", now)
+        assert free_at >= now
+        assert distance_s == 0.1
+        before = len(permits.wanted)
+        workbench.offer("example.org", now + 1)
+        workbench.take(now + 1)
+        assert permits.wanted[before:].count("example.org") == 1
+
+
+def test_nothing_is_begun_when_a_lease_may_have_ended() -> None:
+    """Past the time until which it is sure, a line is not used, although it is open."""
+    permits = Noted()
+    workbench = bench(permits)
+    workbench.take(0.0)
+    workbench.open("example.org", 0.0, rest_s=0.0, sure_until=3.0)
+    workbench.take(0.0)
+    workbench.open("@192.0.2.1", 0.0, rest_s=0.0, sure_until=100.0)
+    use(workbench, 1.0)
+    assert workbench.take(3.0) is None
+    assert workbench.is_overdue("example.org", 3.0)
+
+
+def test_a_line_that_becomes_shared_is_sought_while_it_is_used() -> None:
+    """Others must not have the turn of a line on which a request is still under way here."""
+    permits = Noted(shared=False)
+    workbench = bench(permits)
+    turn = workbench.take(0.0)
+    assert turn is not None
+    permits.shared = True
+    workbench.review(0.0)
+    assert set(permits.wanted) == {"example.org", "@192.0.2.1"}
+    assert workbench.open("example.org", 0.5, rest_s=1.0, sure_until=100.0)
+    workbench.sleep("h")
+    assert not permits.is_spent
+    workbench.done(turn, 2.0)
+    assert permits.is_spent == ["example.org"]
+
+
+def test_a_line_that_is_shared_no_longer_is_free() -> None:
+    """A name that is all this gatherer's own needs no turn."""
+    permits = Noted()
+    workbench = bench(permits)
+    assert workbench.take(0.0) is None
+    permits.shared = False
+    workbench.review(1.0)
+    use(workbench, 1.0)
+    assert not workbench.open("example.org", 1.0, rest_s=0.0, sure_until=100.0)
+
+
+def test_a_line_is_not_kept_for_a_host_that_waits_for_another() -> None:
+    """An address is put back when all that could use it wait for their names."""
+    permits = Noted()
+    workbench = bench(permits)
+    workbench.take(0.0)
+    assert permits.wanted == ["example.org"]
+    assert not workbench.open("@192.0.2.1", 0.0, rest_s=0.0, sure_until=100.0)
+
+
+def test_without_a_delay_nothing_is_shared() -> None:
+    """With a delay of 0 there is no distance to keep, and nobody is asked for anything."""
+    permits = Noted()
+    workbench = bench(permits, delay_s=0.0)
+    workbench.review(0.0)
+    use(workbench, 0.0)
+    use(workbench, 0.0)
+    assert not permits.wanted
+    assert workbench.asked() == []
+
+
+def test_manners_go_with_a_host() -> None:
+    """What a host is owed, another workbench keeps to: its rest, its crawl-delay and its failures."""
+    one, two = Workbench(1, 4, 1.0, 0.0, 60.0), Workbench(1, 4, 1.0, 0.0, 60.0)
+    one.locate("h", ["192.0.2.1"], "example.org")
+    one.set_crawl_delay("h", 7.0)
+    one.wake("h", 0.0)
+    turn = one.take(0.0)
+    assert turn is not None
+    one.sent(turn, 0.0)
+    assert one.asked() == ["h"]
+    one.done(turn, 0.5, failed=True, pause_s=20.0)
+    assert one.asked() == []
+    assert one.manners(1.5) == [Manner("h", 19.0, 7.0, 1)]
+    two.recall(Manner("h", 19.0, 7.0, 1), 100.0)
+    two.locate("h", ["192.0.2.1"], "example.org")
+    two.wake("h", 100.0)
+    assert two.take(118.9) is None
+    assert two.failures("h") == 1
+    use(two, 119.0)
+    assert two.next_at() == 126.0
+
+
+# Several gatherers
+
+
+@dataclass
+class Gatherer:
+    """A workbench with turns, and what it has asked for."""
+
+    name: str
+    turns: Turns
+    bench: Workbench
+    log: list[tuple[float, str, str]]
+    work: dict[str, int]
+
+    async def crawl(self) -> None:
+        """Ask until nothing is left."""
+        while any(self.work.values()):
+            turn = self.bench.take(trio.current_time())
+            if turn is None:
+                await trio.sleep(0.05)
+                continue
+            self.log.append((trio.current_time(), turn.host, self.name))
+            self.bench.sent(turn, trio.current_time())
+            await trio.sleep(0.01)
+            self.work[turn.host] -= 1
+            if not self.work[turn.host]:
+                self.bench.sleep(turn.host)
+            self.bench.done(turn, trio.current_time())
+
+
+Make = Callable[[str, dict[str, int], dict[str, list[str]]], Gatherer]
+
+
+@asynccontextmanager
+async def together() -> AsyncIterator[tuple[Make, trio.Nursery, list[tuple[float, str, str]], Space]]:
+    """How to make gatherers on one space, a nursery for them, their log, and the space."""
+    log: list[tuple[float, str, str]] = []
+    async with memory.connect() as client:
+        space = client.space("turns", index=INDEX)
+
+        def make(name: str, work: dict[str, int], addresses: dict[str, list[str]]) -> Gatherer:
+            turns = Turns(space, FETCH, name, lambda _: True, clock=trio.current_time)
+            workbench = Workbench(1, 4, DELAY_S, 0.0, 60.0, permits=turns)
+            turns.attach(workbench, lambda: None)
+            for host in work:
+                workbench.locate(host, addresses[host], host.partition(" ")[0])
+                workbench.wake(host, trio.current_time())
+            nursery.start_soon(turns.run)
+            return Gatherer(name, turns, workbench, log, work)
+
+        async with trio.open_nursery() as nursery:
+            yield make, nursery, log, space
+            nursery.cancel_scope.cancel()
+
+
+def check(log: list[tuple[float, str, str]], addresses: dict[str, list[str]]) -> None:
+    """Requests to a host, and to an address, keep the delay, whoever makes them."""
+    for names in (
+        lambda host: [host.partition(" ")[0]],
+        lambda host: addresses[host],
+    ):
+        at: dict[str, list[float]] = {}
+        for when, host, _ in log:
+            for name in names(host):
+                at.setdefault(name, []).append(when)
+        for times in at.values():
+            assert min((b - a for a, b in pairwise(times)), default=DELAY_S) >= DELAY_S - 1e-6
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("count", [1, 2, 3])
+async def test_hosts_and_addresses_of_several(count: int) -> None:
+    """However hosts share names and addresses, all gatherers together keep the delay, and all finish."""
+    addresses = {
+        "a.test": ["1"],
+        "b.test": ["1", "2"],
+        "c.test": ["2", "3"],
+        "c.test https": ["3"],
+        "d.test": ["1", "2", "3"],
+    }
+    async with together() as (make, _, log, _), trio.open_nursery() as crawls:
+        for number in range(count):
+            work = {host: 8 for place, host in enumerate(addresses) if (place + number) % 3}
+            crawls.start_soon(make(f"g{number}", work, addresses).crawl)
+    check(log, addresses)
+    assert {name for _, _, name in log} == {f"g{number}" for number in range(count)}
+
+
+@pytest.mark.virtual_time
+async def test_alone_at_a_shared_line() -> None:
+    """Who has a turn again after itself goes on without a further rest."""
+    async with together() as (make, _, log, space):
+        await make("a", {"h": 30}, {"h": ["1"]}).crawl()
+        await trio.sleep(1)
+        assert (await space.statistics()).leased == 0
+        assert await space.count("turn", "h", "a", str, float, float) == 1
+    times = [when for when, _, _ in log]
+    check(log, {"h": ["1"]})
+    # A new turn begins with a rest, for the name and then for the address.
+    assert times[-1] - times[0] < 31 * DELAY_S
+
+
+@pytest.mark.virtual_time
+async def test_turns_are_made_once() -> None:
+    """When many make the same turn at once one remains, which all take."""
+    async with together() as (make, _, log, space):
+        async with trio.open_nursery() as crawls:
+            for number in range(5):
+                crawls.start_soon(make(f"g{number}", {"h": 3}, {"h": ["1"]}).crawl)
+        assert await space.count("mark", "h", str) == 1
+        assert await space.count("mark", "@1", str) == 1
+        await trio.sleep(30)
+        statistics = await space.statistics()
+        assert (statistics.waiting, statistics.leased) == (4, 0)
+    check(log, {"h": ["1"]})
+    assert len(log) == 15
+
+
+@pytest.mark.virtual_time
+async def test_a_holder_that_dies() -> None:
+    """The turn of one that died comes back when its lease ends, and its next holder rests, whoever it is."""
+    async with together() as (make, _, log, space):
+        await space.out("mark", "h", "a")
+        await space.out("turn", "h", "a", "a", 0.0, 3.0)
+        template = space._compile(("turn", "h", "a", str, float, float))
+        # Nobody renews what was taken past the space.
+        assert await space.backend.take(template, 1, Terms(20.0), wait=False) is not None
+        began = trio.current_time()
+        await make("a", {"h": 2}, {"h": ["1"]}).crawl()
+    assert log[0][0] - began >= 20.0 + 3.0
+    check(log, {"h": ["1"]})
+
+
+@pytest.mark.virtual_time
+async def test_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While leases cannot be renewed nothing is asked for that could be sent after them; then it goes on."""
+    async with together() as (make, nursery, log, space):
+        gatherer = make("a", {"h": 40}, {"h": ["1"]})
+        nursery.start_soon(gatherer.crawl)
+        await trio.sleep(4)
+        assert len(log) > 1
+
+        async def away(*_: object, **__: object) -> None:
+            await trio.lowlevel.checkpoint()
+            raise Unavailable("away")
+
+        with monkeypatch.context() as patch:
+            for step in ("take", "renew", "commit", "read", "out"):
+                patch.setattr(space.backend, step, away)
+            left_at = trio.current_time()
+            await trio.sleep(30)
+        assert max(when for when, _, _ in log) < left_at + OPEN_S
+        before = len(log)
+        await trio.sleep(20)
+        assert len(log) > before + 5
+    check(log, {"h": ["1"]})
+
+
+@pytest.mark.virtual_time
+async def test_a_turn_is_not_held_through_a_long_pause() -> None:
+    """What is paused for long is put back at once, and all gatherers wait for the end of the pause."""
+    addresses = {"h": ["1"]}
+    async with together() as (make, _, log, space):
+        await space.out("mark", "h", "x")
+        await space.out("turn", "h", "x", "x", trio.current_time() + 100, DELAY_S)
+        began = trio.current_time()
+        async with trio.open_nursery() as crawls:
+            crawls.start_soon(make("a", {"h": 2}, addresses).crawl)
+            crawls.start_soon(make("b", {"h": 2}, addresses).crawl)
+            await trio.sleep(50)
+            assert await space.count("turn", "h", "x", str, float, float) == 1
+    check(log, addresses)
+    assert log[0][0] - began >= 100
