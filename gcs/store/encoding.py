@@ -69,6 +69,8 @@ class HostRow(NamedTuple):
 
 def varint(number: int) -> bytes:
     """A number that is not negative, in as few bytes as it needs."""
+    if number < 0:
+        raise ValueError(f"{number} is negative")
     if number < 0x80:
         return _BYTE[number]
     if number < 0x4000:
@@ -106,7 +108,8 @@ def varints(packed: bytes, at: int, count: int) -> tuple[list[int], int]:
 
 
 def _pack(numbers: Iterable[int]) -> bytes:
-    return b"".join([_BYTE[each] if each < 0x80 else varint(each) for each in numbers])
+    # A negative one would be taken for one of the last bytes, and nothing could be read any more.
+    return b"".join([_BYTE[each] if 0 <= each < 0x80 else varint(each) for each in numbers])
 
 
 def pack_untried(state: State, origin: Origin) -> bytes:
