@@ -29,7 +29,7 @@ from tuplespace import TupleSpaceError
 
 END: Final = "end"
 WITNESS: Final = "witness"
-_AT_ONCE: Final = 32
+_AT_ONCE: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 

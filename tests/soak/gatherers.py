@@ -108,8 +108,9 @@ class _Run:
         self._group.ask(lambda board: board.order(member, "soak", "drain", {}, within_s=60))
 
     def _lost(self, name: str) -> None:
-        self._again = int(self._group.members()[name].pulse.facts["pages"])
         self._group.kill(name)
+        # Rows of pages that others had fetched, and handed over to it, are lost with it too.
+        self._again = int(self._group.members()[name].pulse.facts["done"])
         self._kills += 1
         shutil.rmtree(self._group.processes[name].directory)
 
