@@ -33,7 +33,7 @@ from gcs.store.view import STATUS_KEY, parents_of
 _MAX_PARENTS = 16_384
 _PASSED: Final = int(State.PASSED)
 _QUEUED: Final = int(State.QUEUED)
-"""Plain numbers, for what is done with every URL: a list takes several times as long to be asked by a state."""
+"""Plain numbers, for what is done with every URL: asking a list by a state takes several times as long."""
 _UNKNOWN: Final = Origin(via=0, band=1, depth=0, parent=0)
 
 
