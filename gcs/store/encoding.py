@@ -126,9 +126,10 @@ def untried(state: State, row: bytes) -> bytes:
 
 def pack_tried(state: State, origin: Origin, outcome: Outcome) -> bytes:
     """The row of a URL that was tried."""
+    via, band, depth, parent = origin
     status, attempts, reason, at, digest = outcome
-    kind = pack_kind(state, origin, zigzag(status), attempts, reason)
-    return kind + varint(zigzag(at)) + digest[:DIGEST_BYTES]
+    numbers = _pack((depth, parent, zigzag(status), attempts, reason, zigzag(at)))
+    return _BYTE[state | via << 2 | band << 5 | TRIED] + numbers + digest[:DIGEST_BYTES]
 
 
 def pack_kind(state: State, origin: Origin, status: int, attempts: int, reason: int) -> bytes:
