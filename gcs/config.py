@@ -189,7 +189,7 @@ class Exchange(_Section):
     """How URLs go to the gatherers that own them."""
 
     every_s: Annotated[float, Duration(0.01, 60)] = 0.5
-    batch_bytes: Annotated[int, Size(1 << 10, 4 << 20)] = 256 << 10
+    batch_bytes: Annotated[int, Size(1 << 10, 4 << 20)] = 64 << 10
     in_redis_bytes: Annotated[int, Size(1 << 10, 1 << 30)] = 2 << 20
     outbox_bytes: Annotated[int, Size(1 << 10, 1 << 40)] = 64 << 20
     again_after_s: Annotated[float, Duration(0.1, 3_600)] = 5.0

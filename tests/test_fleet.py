@@ -27,7 +27,9 @@ from gcs.gatherer.parts import Fleet
 from tests.crawling import ROOT, Server, command, server
 from tests.gatherers import PACE
 
-QUICK = [word for each in (*PACE, "store.keep_free=0B", "space.lease=2s") for word in ("-s", each)]
+# What a gatherer had taken when it was killed is back soon.
+LEASES = ("space.lease=2s", "fetch.connect_timeout=500ms")
+QUICK = [word for each in (*PACE, "store.keep_free=0B", *LEASES) for word in ("-s", each)]
 LOCAL = ("-s", "fetch.allow=127.0.0.0/8")
 
 
@@ -209,28 +211,35 @@ def test_disasters(tmp_path: Path) -> None:
             assert not any(b"unix:" in line for line in lines)
             os.kill(first, signal.SIGKILL)
             until(lambda: pids(directory)[0] not in (0, first), "another process")
-            process.kill()
-            until(lambda: not any(map(is_alive, pids(directory))), "the end of all")
-        with running(served, directory, "--resume") as process:
-            process.send_signal(signal.SIGINT)
-            process.send_signal(signal.SIGTERM)
-            _, said = process.communicate(timeout=30)
-            assert (process.returncode, "goes on with it" in said) == (130, True)
-            until(lambda: not any(map(is_alive, pids(directory))), "the end of all")
-        with running(served, directory, "--resume") as process:
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=30)
             assert process.returncode == 130, said
             assert "finish what is under way" in said
             assert f"gcs crawl --resume --into {directory}" in said
             assert not any(map(is_alive, pids(directory)))
+        line = slow(served, directory, "--resume")
+        with subprocess.Popen(line, cwd=ROOT, stderr=subprocess.DEVNULL) as parent:
+            until(lambda: all(map(is_alive, pids(directory))), "two gatherers")
+            parent.kill()
+        until(lambda: not any(map(is_alive, pids(directory))), "the end of all")
         line = [sys.executable, "-m", "cli", "crawl", "--resume", "-n", "3", "--into", str(directory)]
         line += ["-s", "fetch.delay=0s"]
-        ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
         assert ended.returncode == 0, ended.stderr
         assert (directory / "3" / "format").exists()
         verdict = served.judged()
         assert (verdict.coverage, verdict.forbidden) == (1.0, {})
+
+
+def test_stopping_at_once(crawled: tuple[Server, Path], tmp_path: Path) -> None:
+    """A second signal does not wait for what is under way."""
+    served, directory = crawled[0], tmp_path / "c"
+    with running(served, directory, "-n", "2", *served.web.seeds) as process:
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+        assert (process.returncode, "goes on with it" in said) == (130, True)
+        until(lambda: not any(map(is_alive, pids(directory))), "the end of all")
 
 
 def test_limits(crawled: tuple[Server, Path], tmp_path: Path) -> None:

@@ -333,10 +333,10 @@ def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
 @pytest.mark.usefixtures("_logs_as_before")
 def test_commands(tmp_path: Path) -> None:
     """Operators watch, pause, block, rebalance, retry, audit and drain a crawl of two gatherers."""
-    settings = ["member.leave_when_finished=false", "fetch.delay=20ms"]
+    settings = ["member.leave_when_finished=false", "fetch.delay=10ms", "rebalance.cooldown=1m"]
     with (
         servers.redis_server("redis") as redis,
-        server(tmp_path / "web", 5, 6, 150) as served,
+        server(tmp_path / "web", 5, 5, 80) as served,
         gatherers(redis, served, tmp_path / "gatherers", settings) as group,
     ):
         options = ["-s", f"redis.url={redis.url}", "-s", "member.heartbeat=200ms"]
@@ -363,7 +363,6 @@ def test_commands(tmp_path: Path) -> None:
         assert run("audit")["verdict"] == "balanced"
         assert "is paused" in run("resume", "gatherer", "A", code=2)
         run("resume")
-        assert "is not paused" in run("resume", code=2)
         run("pause", "host", host)
         run("resume", "host", host)
         run("block", f"http://{host}/nowhere", "--for", "2d")

@@ -6,20 +6,26 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcs.board import Board
 from gcs.config import Fetch
 from gcs.core.holdings import Charter, Holdings
 from gcs.core.placement import Plan
 from gcs.core.politeness import OPEN_REQUESTS, OPEN_S, Manner, Workbench
 from gcs.core.turns import NOBODY, LastUse, is_shared, name_range, overlaps, rest_s
 from gcs.core.urls import AFTER, PATH, key
+from gcs.gatherer.exchange import Exchange, end_marker
+from gcs.gatherer.manners import Hosts
+from gcs.gatherer.node import Node, Range
 from gcs.gatherer.turns import Turns
-from gcs.store.records import host_of
+from gcs.store.records import Batch, host_of
 from tuplespace import Space, Unavailable, memory
 from tuplespace.backend import Terms
 
@@ -253,6 +259,37 @@ def test_manners_go_with_a_host() -> None:
     assert two.next_at() == 126.0
 
 
+def test_manners_are_those_of_the_range() -> None:
+    """A range that leaves waits for its hosts' requests, and takes along what concerns them."""
+    now = 0.0
+    one, two = Workbench(1, 4, 1.0, 0.0, 60.0), Workbench(1, 4, 1.0, 0.0, 60.0)
+    names = {"example.org": HOST, "example.com": host_of(key("http://example.com/"))}
+    for name, host in names.items():
+        one.locate(host, [name], name)
+        one.wake(host, now)
+    turns = [one.take(now), one.take(now)]
+    hosts = Hosts(one, lambda: now)
+    assert hosts.are_asked(HOST + PATH, None)
+    for turn in turns:
+        assert turn is not None
+        one.done(turn, now, pause_s=10.0)
+    hosts.look_again()
+    assert not hosts.are_asked(HOST + PATH, None)
+    manners = hosts.manners(HOST + PATH + "m", None)
+    assert manners == [Manner(HOST, 10.0, 0.0, 0)]
+    heard: list[Manner] = []
+    crawl = SimpleNamespace(recall=heard.extend)
+    store = SimpleNamespace(applied=dict)
+    exchange = Exchange(cast(Node, SimpleNamespace(store=store, crawl=crawl)), cast(Board, None))
+    ends: list[tuple[str, Range]] = []
+    exchange._heed("sender", end_marker(HOST + PATH + "m", None, manners), Batch(), ends)
+    assert ends == [("sender", (HOST + PATH + "m", None))]
+    for manner in heard:
+        two.recall(manner, 50.0)
+    two.wake(HOST, 50.0)
+    assert two.next_at() == 60.0
+
+
 # Several gatherers
 
 
@@ -425,3 +462,21 @@ async def test_a_turn_is_not_held_through_a_long_pause() -> None:
             assert await space.count("turn", "h", "x", str, float, float) == 1
     check(log, addresses)
     assert log[0][0] - began >= 100
+
+
+@pytest.mark.virtual_time
+async def test_turns_that_the_server_has_lost() -> None:
+    """When a turn and its mark are gone, whoever wants it makes it again after a while."""
+    async with together() as (make, _, log, space):
+        gatherer = make("a", {"h": 2}, {"h": ["1"]})
+        await gatherer.crawl()
+        await trio.sleep(1)
+        for line in ("h", "@1"):
+            assert await space.inp("turn", line, "a", str, float, float) is not None
+            assert await space.inp("mark", line, str) is not None
+        gatherer.work["h"] = 2
+        gatherer.bench.locate("h", ["2"], "h")
+        gatherer.bench.wake("h", trio.current_time())
+        await gatherer.crawl()
+    assert len(log) == 4
+    check(log, {"h": ["1"]})

@@ -54,6 +54,8 @@ from gcs.store.store import Store
 BATCH: Final = 64
 READ_AT_ONCE: Final = 32
 UNREAD: Final = 64
+SINCE: Final = 100_000
+"""URLs that are remembered from a report to the next plan; more are not counted again."""
 LINKS_COUNTED: Final = 16
 """Of so many pages the links of one are counted, so many times."""
 COMMIT_EVERY_S: Final = 0.1
@@ -180,7 +182,7 @@ class Crawl:
         """Count the URLs that are new, and wake their hosts."""
         keys = [each.key for each in committed.new]
         self.expansion.visit_many(keys, self._random)
-        if self._since is not None:
+        if self._since is not None and len(self._since) < SINCE:
             self._since += keys
         hosts = dict.fromkeys(map(host_of, keys))
         if self.on_hosts is not None:

@@ -29,7 +29,7 @@ from tuplespace import TupleSpaceError
 
 END: Final = "end"
 WITNESS: Final = "witness"
-_AT_ONCE: Final = 32
+_AT_ONCE: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 
@@ -187,9 +187,16 @@ class Exchange:
             before = max(applied.get(sender, 0), floor - 1)
             if last <= before or first > before + 1:
                 continue
-            for number, piece in enumerate(msgpack.unpackb(packed), start=first):
-                if number > before:
-                    self._read(sender, piece, batch, ends)
+            part, ended = Batch(), list[tuple[str, Range]]()
+            try:
+                for number, piece in enumerate(msgpack.unpackb(packed), start=first):
+                    if number > before:
+                        self._read(sender, piece, part, ended)
+            except ValueError as error:
+                self._node.log.warning("a batch is damaged", sender=sender, first=first, why=str(error))
+                continue  # it comes again
+            batch.add(part)
+            ends += ended
             applied[sender] = last
             batch.applied[sender] = last
         if not batch.applied:

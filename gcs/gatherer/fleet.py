@@ -190,13 +190,13 @@ class Gatherers:
         self, config: Config, directory: Path, count: int, is_served: Callable[[], bool] = lambda: True
     ) -> None:
         self.directory, self.heartbeat_s = directory, config.member.heartbeat_s
-        prefix = f"{config.member.name}-" if config.member.name else "g"
         self.ending: Ending | None = None
         """Why they were told to stop."""
         self.killed = False
         self.trouble: tuple[str, ExitCode] | None = None
         self._is_served = is_served
         self._log = structlog.get_logger()
+        prefix = f"{config.member.name}-" if config.member.name else "g"
         places = parts.places(directory, count)
         self.each = [Gatherer(config, place, f"{prefix}{place.name}") for place in places]
 

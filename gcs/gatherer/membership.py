@@ -17,15 +17,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+import msgpack
 import trio
 
 from gcs import board as boards
 from gcs.board import Board, Member, Pulse
-from gcs.core.holdings import Standing
+from gcs.core.holdings import Piece, Standing
 from gcs.core.rulings import Rulings
 from gcs.errors import ConfigError
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node
+from gcs.store.records import Batch
 from tuplespace import Fenced, TupleSpaceError, election
 
 _IDLE_S: Final = 3.0
@@ -35,6 +37,7 @@ _LIVELY_BEATS: Final = 5.0
 _JOIN_AGAIN_S: Final = 5.0
 _LEAST_T_S: Final = 10.0
 _ELECTION_S: Final = 10.0
+_WAIT_S: Final = 30.0
 _Round = dict[str, tuple[int, str, int, int]]
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -58,6 +61,7 @@ class Membership:
         self._started = trio.current_time()
         self._called = 0
         self._asked: dict[str, float] = {}
+        self._waiting: dict[Piece, float] = {}
         self._idle_since: float | None = None
         self._wake = trio.Event()
         self._first_round: _Round | None = None
@@ -202,6 +206,7 @@ class Membership:
         now = await self._board.now()
         await self._follow(now)
         await self._want(now)
+        await self._stop_waiting()
         self._see_the_end()
 
     def _watch(self) -> None:
@@ -235,13 +240,31 @@ class Membership:
         if rulings > node.rulings.epoch:
             await node.obey(Rulings.from_bytes(data))
         elif rulings < node.rulings.epoch:
-            await self._board.put_up(boards.RULINGS, node.rulings.epoch, node.rulings.to_bytes())
+            ours = node.rulings
+            await self._board.rule(lambda newest, _: ours if ours.epoch > newest.epoch else newest)
         ended = node.rulings.ended(self._rested_at, node.clock())
         self._rested_at = node.clock()
         if ended:
             node.crawl.release(ended)
-        node.finished = boards.FINISHED in now and now[boards.FINISHED][0] > node.epoch and node.is_quiet()
+        token, ended_by = now.get(boards.FINISHED, (0, b""))
+        is_ours = node.incarnation in (msgpack.unpackb(ended_by) if ended_by else ())
+        node.finished = is_ours and token > node.epoch and node.is_quiet()
         await self._leave_if_done()
+
+    async def _stop_waiting(self) -> None:
+        """What is long said to come, from one with the same charter and nothing for us, is here."""
+        node, now = self._node, trio.current_time()
+        waited_for = set()
+        for piece in node.holdings.pieces(Standing.COMING):
+            peer = self.members.get(piece.peer)
+            pulse = peer.pulse if peer else None
+            if pulse and pulse.epoch == node.epoch and node.id not in {*pulse.leaving, *pulse.pending}:
+                waited_for.add(piece)
+        self._waiting = {piece: self._waiting.get(piece, now) for piece in waited_for}
+        over = [piece for piece, since in self._waiting.items() if now - since > _WAIT_S]
+        if over:
+            node.log.warning("stopped waiting for ranges that nobody has", ranges=len(over))
+            await node.arrived(Batch(), [(piece.peer, (piece.start, piece.end)) for piece in over])
 
     async def _publish_again(self) -> None:
         """Redis has an older charter, or none: it has lost this one."""
@@ -347,6 +370,8 @@ class Membership:
         pulses = {each: member.pulse for each, member in members.items()}
         if not all(pulse.quiet and pulse.epoch == charter.epoch for pulse in pulses.values()):
             return None
+        if not any(pulse.facts.get("done", 0) or pulse.facts.get("dropped", 0) for pulse in pulses.values()):
+            return None  # it has not begun
         return {
             each: (members[each].beat, pulse.incarnation, pulse.activity, pulse.epoch)
             for each, pulse in pulses.items()
@@ -363,7 +388,11 @@ class Membership:
                     self._board.space, boards.LEADER, lease=_ELECTION_S, floor=self._node.epoch
                 ) as leadership:
                     if self._first_round is not None:
-                        await self._board.put_up(boards.FINISHED, leadership.token, fence=leadership.fence)
+                        # It holds for those who were quiet, and not for one that is started again later.
+                        quiet = msgpack.packb([each[1] for each in self._first_round.values()])
+                        await self._board.put_up(
+                            boards.FINISHED, leadership.token, quiet, fence=leadership.fence
+                        )
                         self._node.log.info("finished")
             self._proven = trio.Event()
             self._first_round = None

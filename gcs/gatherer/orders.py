@@ -16,6 +16,7 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Wish
 from gcs.core.urls import Rejected, part, readable
+from gcs.gatherer.book import book_of
 from gcs.gatherer.exchange import Exchange, witness
 from gcs.gatherer.node import Node
 from gcs.gatherer.visit import Visitor
@@ -136,30 +137,10 @@ class Orders:
         return {}
 
     async def _audit(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """The ledger of this gatherer, as of its last commit."""
+        """The book of this gatherer, as of its last commit."""
         node = self._node
-        store = node.store
-        # A commit may end in its thread between two lines; what is read between two same ledgers is of one.
-        ledger, counts, boxes = store.ledger(), store.counts(), store.outboxes()
-        while ledger != store.ledger():
-            ledger, counts, boxes = store.ledger(), store.counts(), store.outboxes()
-        return {
-            "id": node.id,
-            "epoch": node.epoch,
-            "accepted": ledger.accepted,
-            "moved_in": ledger.moved_in,
-            "moved_out": ledger.moved_out,
-            "erased": ledger.erased,
-            "sent": dict(ledger.sent),
-            "received": dict(ledger.received),
-            "queued": counts.queued,
-            "done": counts.done,
-            "dropped": counts.dropped,
-            "passed": counts.passed,
-            "in_flight": store.statistics().in_flight,
-            "outboxes": {to: box.entries for to, box in boxes.items()},
-            "reasons": dict(node.crawl.tally.reasons),
-        }
+        reasons = dict(node.crawl.tally.reasons)
+        return {"id": node.id, "epoch": node.epoch, "reasons": reasons, **book_of(node.store)}
 
     async def _host(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the hosts with a prefix."""

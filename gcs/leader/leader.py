@@ -87,24 +87,25 @@ class Leader:
                     "rebalance", str, str, str, many=100, lease=_LEASE_S
                 ) as taken:
                     wishes = [Wish(*map(str, wish)) for _, *wish in taken]
-                    if await self._is_time(wishes) and await self.lead(wishes) is None:
+                    if not await self._settled() or (self._is_due(wishes) and not await self.lead(wishes)):
                         taken.give_back()
                         await trio.sleep(_PAUSE_S)
             except (TupleSpaceError, LeadershipLost) as error:
                 self._node.log.warning("a round of planning failed", why=str(error))
                 await trio.sleep(_PAUSE_S)
 
-    async def _is_time(self, wishes: Sequence[Wish]) -> bool:
-        """Wait for the cool-down and for ranges that are on their way; False if the reasons are gone."""
-        node = self._node
-        with trio.move_on_after(_SETTLED_WITHIN_S) as patience:
+    async def _settled(self) -> bool:
+        """Wait for ranges that are on their way; False if that takes long."""
+        with trio.move_on_after(_SETTLED_WITHIN_S):
             while not (self._membership.members and self._membership.is_settled()):
                 await self._membership.looked.wait()
-        if patience.cancelled_caught:
-            node.log.warning("no new plan: ranges are still on their way")
-            return False
-        # If somebody was quicker, whoever still wants it will say so again.
-        return node.has_cooled() or not AT_ONCE.isdisjoint(wish.reason for wish in wishes)
+            return True
+        self._node.log.warning("no new plan yet: ranges are still on their way")
+        return False
+
+    def _is_due(self, wishes: Sequence[Wish]) -> bool:
+        """Whether there was no plan lately, or a wish does not wait; who still wants one says so again."""
+        return self._node.has_cooled() or not AT_ONCE.isdisjoint(wish.reason for wish in wishes)
 
     async def lead(self, wishes: Sequence[Wish], *, dry: bool = False) -> Charter | None:
         """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.
@@ -168,7 +169,8 @@ class Leader:
         for each in pinned:
             held[each] = before.owners.ranges(each) if before else []
         sources = facts(held)
-        outcome = rounds.replan(
+        plan = partial(
+            rounds.replan,
             rounds.Terms(
                 strategy=config.placement.strategy,
                 method=next((wish.method for wish in wishes if wish.method), config.partition.method),
@@ -176,15 +178,19 @@ class Leader:
                 delta=config.partition.delta,
                 worth=config.partition.worth,
             ),
-            before.state if before else None,
-            owners,
-            [account.report for account in accounts.values()],
-            sources,
+            members=owners,
+            reports=[account.report for account in accounts.values()],
+            holdings=sources,
             seed=epoch % (1 << 32),
             domain=registered_domain,
             pinned=sorted(pinned),
             leaving=sorted(draining & accounts.keys()),
         )
+        try:
+            outcome = plan(state=before.state if before else None)
+        except ValueError:
+            self._node.log.exception("what the last leader knew cannot be read, and is learned anew")
+            outcome = plan(state=None)
         names = {each: members[each].pulse.name for each in owners if each in members}
         names |= {each: (before.members.get(each, each) if before else each) for each in pinned}
         departed = {*(before.departed if before else ()), *lost} - accounts.keys() - pinned

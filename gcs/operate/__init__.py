@@ -2,6 +2,7 @@
 
 asking      one question: its answer, and orders to gatherers
 looking     who is there, and what is in force
+parts       hosts and URLs as operators name them
 condition   whether the crawl is finished, crawling, paused, waiting or stuck, and why
 status      `gcs status`, `gcs nodes`, `gcs queues`
 ownership   `gcs superpages`, `gcs host`

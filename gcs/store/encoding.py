@@ -69,6 +69,8 @@ class HostRow(NamedTuple):
 
 def varint(number: int) -> bytes:
     """A number that is not negative, in as few bytes as it needs."""
+    if number < 0:
+        raise ValueError(f"{number} is negative")
     if number < 0x80:
         return _BYTE[number]
     if number < 0x4000:
@@ -106,7 +108,8 @@ def varints(packed: bytes, at: int, count: int) -> tuple[list[int], int]:
 
 
 def _pack(numbers: Iterable[int]) -> bytes:
-    return b"".join([_BYTE[each] if each < 0x80 else varint(each) for each in numbers])
+    # A negative one would be taken for one of the last bytes, and nothing could be read any more.
+    return b"".join([_BYTE[each] if 0 <= each < 0x80 else varint(each) for each in numbers])
 
 
 def pack_untried(state: State, origin: Origin) -> bytes:
@@ -123,9 +126,10 @@ def untried(state: State, row: bytes) -> bytes:
 
 def pack_tried(state: State, origin: Origin, outcome: Outcome) -> bytes:
     """The row of a URL that was tried."""
+    via, band, depth, parent = origin
     status, attempts, reason, at, digest = outcome
-    kind = pack_kind(state, origin, zigzag(status), attempts, reason)
-    return kind + varint(zigzag(at)) + digest[:DIGEST_BYTES]
+    numbers = _pack((depth, parent, zigzag(status), attempts, reason, zigzag(at)))
+    return _BYTE[state | via << 2 | band << 5 | TRIED] + numbers + digest[:DIGEST_BYTES]
 
 
 def pack_kind(state: State, origin: Origin, status: int, attempts: int, reason: int) -> bytes:

@@ -31,6 +31,9 @@ from gcs.store.status import Range, Status
 from gcs.store.view import STATUS_KEY, parents_of
 
 _MAX_PARENTS = 16_384
+_PASSED: Final = int(State.PASSED)
+_QUEUED: Final = int(State.QUEUED)
+"""Plain numbers, for what is done with every URL: asking a list by a state takes several times as long."""
 _UNKNOWN: Final = Origin(via=0, band=1, depth=0, parent=0)
 
 
@@ -117,12 +120,14 @@ class Planner:
                 known = packed[like] = number, row
             put(key.encode(), known[1], rows)
             change = changes[key[: key.find(PATH)]]
-            change.counts[State.QUEUED] += 1
+            change.counts[_QUEUED] += 1
             added = change.added.get(band)
             if added is None:
                 added = change.added[band] = []
             added.append((each, known[0]))
-        draft.arriving += [each.key for each in new]
+        if draft.status.ledger.moved_out or draft.status.ledger.erased:
+            # Only then can a piece on disk have a key that is new.
+            draft.arriving += [each.key for each in new]
         draft.accepted += len(new)
         return new
 
@@ -135,17 +140,14 @@ class Planner:
             if key not in asked and key not in in_flight and key not in settled:
                 asked[key] = each
         rows = self._database.get_many(ROWS, [key.encode() for key in asked])
-        new = []
-        ours: list[str] = []
-        for each, row in zip(asked.values(), rows, strict=True):
-            if row is None:
-                new.append(each)
-            elif not row[0] & STATE:
-                new.append(each)
-                ours.append(host_of(each.key))
+        new = [
+            each for each, row in zip(asked.values(), rows, strict=True) if row is None or not row[0] & STATE
+        ]
         draft.touch([host_of(each.key) for each in new])
-        for name in ours:
-            draft.changes[name].counts[State.PASSED] -= 1
+        if draft.status.counts.passed:
+            for key, row in zip(asked, rows, strict=True):
+                if row is not None and not row[0] & STATE:
+                    draft.changes[host_of(key)].counts[_PASSED] -= 1
         return new
 
     def _finish_all(self, ended: dict[str, Finished], draft: Draft) -> None:
@@ -248,10 +250,7 @@ def _status_after(batch: Batch, passed: Mapping[str, list[Found]], draft: Draft)
     sent: dict[str, int] = {}
     if passed or batch.rows or batch.mail or batch.acked or batch.closed:
         outboxes, sent = outbox.post(batch, passed, outboxes, draft.database, draft.writes)
-    moved = [0, 0, 0, 0]
-    for change in draft.changes.values():
-        for state, count in enumerate(change.host.counts):
-            moved[state] += change.counts[state] - count
+    moved = _difference(draft)
     counts = status.counts
     return replace(
         status,
@@ -275,6 +274,14 @@ def _status_after(batch: Batch, passed: Mapping[str, list[Found]], draft: Draft)
         outboxes=outboxes,
         applied=_largest(status.applied, batch.applied),
     )
+
+
+def _difference(draft: Draft) -> list[int]:
+    """By state: how many URLs more there are."""
+    changes = draft.changes.values()
+    before = map(sum, zip(*[change.host.counts for change in changes], strict=True))
+    after = map(sum, zip(*[change.counts for change in changes], strict=True))
+    return [more - less for more, less in zip(after, before, strict=True)] or [0, 0, 0, 0]
 
 
 def _sums(counters: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:

@@ -6,11 +6,16 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from gcs.config import Config
+from gcs.gatherer.book import book_of
 from gcs.gatherer.crawl import BATCH, READ_AT_ONCE, UNREAD
+from gcs.operate.ledger import add_up
+from gcs.store.store import Store
 from tests.crawling import Server, server
 from tests.gatherers import Gatherers, gatherers
 from tests.servers import Node, redis_server, until
@@ -103,8 +108,9 @@ class _Run:
         self._group.ask(lambda board: board.order(member, "soak", "drain", {}, within_s=60))
 
     def _lost(self, name: str) -> None:
-        self._again = int(self._group.members()[name].pulse.facts["pages"])
         self._group.kill(name)
+        # Rows of pages that others had fetched, and handed over to it, are lost with it too.
+        self._again = int(self._group.members()[name].pulse.facts["done"])
         self._kills += 1
         shutil.rmtree(self._group.processes[name].directory)
 
@@ -135,6 +141,7 @@ class _Run:
             f"{seen.duplicates} pages fetched again" if seen.duplicates > self._may_be_again else "",
             f"{len(seen.forbidden)} forbidden pages" if seen.forbidden else "",
             f"exit codes {codes}" if any(codes.values()) else "",
+            *self._audited(),
         ]
         if any(problems):
             raise Failed(", ".join(filter(None, problems)))
@@ -143,6 +150,22 @@ class _Run:
             f"{seen.duplicates} fetched again (at most {self._may_be_again} may be), "
             f"ended {self._detected_s:.1f} s after the last page"
         )
+
+    def _audited(self) -> Iterator[str]:
+        """What is wrong with the books of all gatherers together, and with what their stores have."""
+        books, keys = dict[str, dict[str, Any]](), Counter[str]()
+        for process in self._group.processes.values():
+            if not process.directory.exists():
+                continue
+            with Store.open(process.directory, Config().store, resume=True) as store:
+                books[store.identity] = book_of(store) | {"reasons": {}}
+                keys.update(store.keys("", None, 10**9, passed=False)[0])
+        audit = add_up(books)
+        yield from (f"{side.missing} URLs missing at {side.gatherer}" for side in audit.sides if side.missing)
+        yield from (f"{pair.missing} URLs missing between {pair}" for pair in audit.pairs if pair.missing)
+        yield f"{audit.totals['queued']} URLs are still queued" if audit.totals["queued"] else ""
+        twice = [key for key, count in keys.items() if count > 1]
+        yield f"{len(twice)} URLs are in two stores, such as {twice[:3]}" if twice else ""
 
     @property
     def _may_be_again(self) -> int:
