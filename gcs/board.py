@@ -39,6 +39,8 @@ CHARTER: Final = "charter"
 CALL: Final = "call"
 RULINGS: Final = "rulings"
 FINISHED: Final = "finished"
+ENDED: Final = "finished"
+"""The standing of a gatherer that has seen that all is done."""
 OPERATOR: Final = "operator"
 """The reason of a wish that came from an operator."""
 _INDEX: Final = {
@@ -65,12 +67,14 @@ class Pulse:
     name: str
     incarnation: str
     """Another one after every start."""
+    started: float = 0.0
+    """When this incarnation began, in Unix time."""
     epoch: int = 0
     """That of the charter it has adopted."""
     rulings: int = 0
     """The epoch of the rulings that are in force there."""
     standing: str = "joining"
-    """joining, crawling, paused, draining, left."""
+    """joining, crawling, paused, draining, left, finished."""
     applied: Mapping[str, int] = field(default_factory=dict)
     """By sender: the last batch that is on disk."""
     quiet: bool = False

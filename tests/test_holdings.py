@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gcs.core.holdings import NOBODY, Charter, Extent, Holdings, Standing, facts
 from gcs.core.placement import Plan
 from gcs.core.rulings import ALL, FOR_GOOD, Rulings
-from gcs.core.urls import key
+from gcs.core.urls import key, part
 
 IDS = ("a", "b", "c")
 KEYS = [chr(number) for number in range(ord("d"), ord("p"))]
@@ -31,12 +31,13 @@ def charter(epoch: int, owners: Plan, held: Mapping[str, Holdings]) -> Charter:
     return Charter(epoch, owners, facts(ranges), {each: each for each in IDS})
 
 
-def hand_over(held: dict[str, Holdings]) -> None:
+def hand_over(held: dict[str, Holdings], owners: Plan) -> None:
     """Let everything arrive that is on its way; a range is let go after it has arrived."""
     for sender in IDS:
         for piece in held[sender].pieces(Standing.LEAVING):
-            held[piece.peer] = held[piece.peer].arrived(piece.start, piece.end, sender)
-            held[sender] = held[sender].left(piece.start, piece.end, piece.peer)
+            place = (piece.start, piece.end)
+            held[piece.peer] = held[piece.peer].arrived([(sender, place)], owners, piece.peer)
+            held[sender] = held[sender].left([(place, piece.peer)])
 
 
 @given(st.lists(plans(), min_size=1, max_size=5))
@@ -55,7 +56,7 @@ def test_every_key_is_fetched_by_its_owner_alone(several: list[Plan]) -> None:
             for place in KEYS:
                 some = [each for each in IDS if (before if each == late else held)[each].may_fetch(place)]
                 assert len(some) <= 1
-        hand_over(held)
+        hand_over(held, owners)
         for each in IDS:
             assert not held[each].pieces(Standing.LEAVING, Standing.COMING)
             for place in KEYS:
@@ -129,11 +130,11 @@ class TestRulings:
         ruled = Rulings().rest(host, 100.0, 1)
         assert ruled.extent(home, 99.0) is Extent.NONE
         assert ruled.extent(home, 100.0) is Extent.ALL
-        assert ruled.ended(99.0, 100.0) == [(host, host + "\x05")]
-        part = Rulings().rest(key("http://example.org/a/"), FOR_GOOD, 1)
-        assert part.extent(home, 0.0) is Extent.SOME
-        assert part.rests(key("http://example.org/a/b"), 1e12)
-        assert not part.rests(key("http://example.org/b"), 1e12)
+        assert ruled.ended(99.0, 100.0) == [part(host)]
+        below = Rulings().rest(key("http://example.org/a/"), FOR_GOOD, 1)
+        assert below.extent(home, 0.0) is Extent.SOME
+        assert below.rests(key("http://example.org/a/b"), 1e12)
+        assert not below.rests(key("http://example.org/b"), 1e12)
 
     def test_bytes_and_lifting(self) -> None:
         ruled = Rulings().bar("x", 1).rest("y", 5.0, 2).pause("one", 3)

@@ -294,7 +294,9 @@ async def test_orders() -> None:
     """An order that fails is answered with the reason, and one that takes long holds up no other."""
     async with memory.connect(memory.Server()) as client:
         board = Board(client, Config())
-        node: Any = SimpleNamespace(id="a", name="A", log=structlog.get_logger(), store=None)
+        node: Any = SimpleNamespace(
+            id="a", name="A", log=structlog.get_logger(), store=None, crawl=None, taking_in=0
+        )
 
         async def lead(_: object, *, dry: bool) -> None:
             assert dry

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from gcs.board import Board
 from gcs.config import Fetch
-from gcs.core.holdings import Charter, Holdings
+from gcs.core.holdings import Charter, Holdings, Range
 from gcs.core.placement import Plan
 from gcs.core.politeness import OPEN_REQUESTS, OPEN_S, Manner, Workbench
 from gcs.core.turns import NOBODY, LastUse, is_shared, name_range, overlaps, rest_s
 from gcs.core.urls import AFTER, PATH, key
-from gcs.gatherer.exchange import Exchange, end_marker
+from gcs.gatherer.exchange import Exchange, end_marker, manners
 from gcs.gatherer.manners import Hosts
-from gcs.gatherer.node import Node, Range
+from gcs.gatherer.node import Node
 from gcs.gatherer.turns import Turns
 from gcs.store.records import Batch, host_of
 from tuplespace import Space, Unavailable, memory
@@ -275,14 +275,15 @@ def test_manners_are_those_of_the_range() -> None:
         one.done(turn, now, pause_s=10.0)
     hosts.look_again()
     assert not hosts.are_asked(HOST + PATH, None)
-    manners = hosts.manners(HOST + PATH + "m", None)
-    assert manners == [Manner(HOST, 10.0, 0.0, 0)]
+    known = hosts.manners(HOST + PATH + "m", None)
+    assert known == [Manner(HOST, 10.0, 0.0, 0)]
     heard: list[Manner] = []
     crawl = SimpleNamespace(recall=heard.extend)
     store = SimpleNamespace(applied=dict)
     exchange = Exchange(cast(Node, SimpleNamespace(store=store, crawl=crawl)), cast(Board, None))
     ends: list[tuple[str, Range]] = []
-    exchange._heed("sender", end_marker(HOST + PATH + "m", None, manners), Batch(), ends)
+    for letter in (*manners(known), end_marker(HOST + PATH + "m", None)):
+        exchange._heed("sender", letter, Batch(), ends)
     assert ends == [("sender", (HOST + PATH + "m", None))]
     for manner in heard:
         two.recall(manner, 50.0)

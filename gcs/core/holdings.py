@@ -55,6 +55,23 @@ class Piece(NamedTuple):
 _Value = tuple[Standing, str]
 _HELD: Final[_Value] = (Standing.HELD, NOBODY)
 _FOREIGN: Final[_Value] = (Standing.FOREIGN, NOBODY)
+_ON_ITS_WAY: Final = frozenset({Standing.LEAVING, Standing.COMING})
+Range = tuple[str, str | None]
+"""Keys from one to before another; None is the end of everything."""
+
+
+class _Cover:
+    """Ranges that do not overlap, to be asked for single keys."""
+
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        self._ranges = sorted(ranges, key=lambda each: each[0])
+        self._starts = [start for start, _ in self._ranges]
+        self.borders = {*self._starts, *(end for _, end in self._ranges if end is not None)}
+
+    def has(self, key: str) -> bool:
+        """Whether a key is in one of them."""
+        at = bisect.bisect_right(self._starts, key) - 1
+        return at >= 0 and ((end := self._ranges[at][1]) is None or key < end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +145,8 @@ class Holdings:
                 self._values.append(value)
         if not self._starts or self._starts[0] != "":
             raise ValueError("holdings begin with the empty key")
+        self.is_settled = not any(value[0] in _ON_ITS_WAY for value in self._values)
+        """Whether no range is leaving or coming."""
 
     @classmethod
     def everything(cls) -> Holdings:
@@ -194,34 +213,43 @@ class Holdings:
             for start in starts
         )
 
-    def arrived(self, start: str, end: str | None, sender: str) -> Holdings:
-        """After the end marker of a range: what was coming from that sender is held."""
-        return self._changed(start, end, (Standing.COMING, sender), _HELD)
+    def arrived(self, ends: Sequence[tuple[str, Range]], owners: Plan, me: str) -> Holdings:
+        """After the end markers of ranges, by sender: what was coming from that sender is held.
 
-    def left(self, start: str, end: str | None, receiver: str) -> Holdings:
-        """After the receiver has acknowledged everything: the range is foreign."""
-        return self._changed(start, end, (Standing.LEAVING, receiver), _FOREIGN)
-
-    def _changed(self, start: str, end: str | None, before: _Value, after: _Value) -> Holdings:
-        starts = sorted({*self._starts, start, *(() if end is None else (end,))})
-        pieces = []
-        for each in starts:
-            value = self._values[bisect.bisect_right(self._starts, each) - 1]
-            inside = each >= start and (end is None or each < end)
-            pieces.append((each, after if inside and value == before else value))
+        Rows that came for a range which has another owner by now have to go on to that one.
+        """
+        markers: dict[str, list[Range]] = {}
+        for sender, place in ends:
+            markers.setdefault(sender, []).append(place)
+        cover = {sender: _Cover(places) for sender, places in markers.items()}
+        every = _Cover([place for _, place in ends])
+        pieces: list[tuple[str, _Value]] = []
+        for start in sorted({*self._starts, *owners.starts, *every.borders}):
+            standing, peer = value = self._value(start)
+            if standing is Standing.COMING and peer in cover and cover[peer].has(start):
+                value = _HELD
+            elif value == _FOREIGN and owners.owner(start) != me and every.has(start):
+                value = (Standing.LEAVING, owners.owner(start))
+            pieces.append((start, value))
         return Holdings(pieces)
 
-    def strayed(self, start: str, end: str | None, owners: Plan, me: str) -> Holdings:
-        """After rows have come for a range that is foreign here: they have to go on to its owner."""
-        starts = sorted({*self._starts, *owners.starts, start, *(() if end is None else (end,))})
-        pieces = []
-        for each in starts:
-            value = self._values[bisect.bisect_right(self._starts, each) - 1]
-            inside = each >= start and (end is None or each < end)
-            if inside and value == _FOREIGN and owners.owner(each) != me:
-                value = (Standing.LEAVING, owners.owner(each))
-            pieces.append((each, value))
+    def left(self, gone: Sequence[tuple[Range, str]]) -> Holdings:
+        """After receivers have acknowledged everything of their ranges: these are foreign."""
+        ranges: dict[str, list[Range]] = {}
+        for place, receiver in gone:
+            ranges.setdefault(receiver, []).append(place)
+        cover = {receiver: _Cover(places) for receiver, places in ranges.items()}
+        borders = {border for each in cover.values() for border in each.borders}
+        pieces: list[tuple[str, _Value]] = []
+        for start in sorted({*self._starts, *borders}):
+            standing, peer = value = self._value(start)
+            if standing is Standing.LEAVING and peer in cover and cover[peer].has(start):
+                value = _FOREIGN
+            pieces.append((start, value))
         return Holdings(pieces)
+
+    def _value(self, key: str) -> _Value:
+        return self._values[bisect.bisect_right(self._starts, key) - 1]
 
     def differences(self, other: Holdings) -> list[tuple[str, str | None]]:
         """The ranges that stand differently in two holdings."""

@@ -148,6 +148,8 @@ class Crawl:
         """Told the hosts of URLs whenever some were accepted."""
         self.activity = 0
         """Grows with whatever is done here."""
+        self._under_way: set[str] = set()
+        """Keys of jobs whose outcome is not on disk yet."""
         self._since: list[str] | None = None
         self._busy = 0
         self._writing = False
@@ -352,10 +354,20 @@ class Crawl:
         if visit.host_given_up:
             self._give_up(site.host, Cause.HOST, now)
 
+    def _next_job(self, site: Site, now: float) -> Job | None:
+        job = self._frontier.next_job(site, now)
+        if job is not None:
+            self._under_way.add(job.queued.key)
+        return job
+
+    def under_way(self) -> list[str]:
+        """The keys of URLs that were taken off the queue, and whose outcome is not on disk yet; in order."""
+        return sorted(self._under_way)
+
     def _next_allowed(self, site: Site, rules: Rules, now: float) -> Job | None:
         """The next URL of a host that nothing forbids by now; those before it are dropped, some at a time."""
         for _ in range(BATCH):
-            job = self._frontier.next_job(site, now)
+            job = self._next_job(site, now)
             if job is None:
                 return None
             if site.pages >= self._budget:
@@ -396,7 +408,7 @@ class Crawl:
         self._bench.done(turn, now, response_s=now - began, failed=lost)
         if self._config.fetch.sitemaps:
             self._note(self._visitor.sitemaps(site.origin, rules.sitemaps))
-        job = self._frontier.next_job(site, now) if lost else None
+        job = self._next_job(site, now) if lost else None
         if job is None:
             return
         failure = self._robots.failure(site.origin)
@@ -422,7 +434,7 @@ class Crawl:
 
     def _drop_some(self, site: Site, now: float) -> None:
         for _ in range(BATCH):
-            job = self._frontier.next_job(site, now)
+            job = self._next_job(site, now)
             if job is None:
                 return
             self._add(self._visitor.lost(job, site.given_up, now))
@@ -538,7 +550,8 @@ class Crawl:
         for part in parts:
             batch.add(part.batch)
         committed = await self._written(batch)
-        self.activity += 1
+        self.activity += batch.is_work
+        self._under_way.difference_update(each.key for each in finished)
         self.paces.passed(trio.current_time() - self._committed_at)
         self._committed_at = trio.current_time()
         self._accepted(committed)

@@ -91,6 +91,7 @@ async def _gather(config: Config, store: Store, transport: Transport, board: Boa
         for task in (
             membership.run,
             membership.keep_awake,
+            membership.follow,
             membership.conclude,
             exchange.send,
             exchange.receive,

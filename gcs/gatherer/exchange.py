@@ -13,31 +13,41 @@ outboxes begins no fetches (`Node.outbox_is_full`).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgpack
 import trio
 
 from gcs.board import Board, Member
+from gcs.core.holdings import Range
 from gcs.core.politeness import Manner
-from gcs.gatherer.node import Node, Range
+from gcs.gatherer.node import Node
 from gcs.store import mail
 from gcs.store.records import Batch, Found
-from tuplespace import TupleSpaceError
+from tuplespace import TupleError, TupleSpaceError
 
 END: Final = "end"
 WITNESS: Final = "witness"
+MANNERS: Final = "manners"
+_MANNERS_AT_ONCE: Final = 1_000
 _AT_ONCE: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 
 
-def end_marker(start: str, end: str | None, manners: Sequence[Manner] = ()) -> bytes:
-    """What follows the last row of a range: it is whole, and this is how its hosts are to be treated."""
-    packed: bytes = msgpack.packb([END, start, end, manners])
+def end_marker(start: str, end: str | None) -> bytes:
+    """What follows the last row of a range: it is whole."""
+    packed: bytes = msgpack.packb([END, start, end])
     return packed
+
+
+def manners(known: Sequence[Manner]) -> Iterator[bytes]:
+    """How hosts of a range are to be treated, before its end marker; in letters of bounded size."""
+    for at in range(0, len(known), _MANNERS_AT_ONCE):
+        packed: bytes = msgpack.packb([MANNERS, known[at : at + _MANNERS_AT_ONCE]])
+        yield packed
 
 
 def witness(found: Sequence[Found]) -> bytes:
@@ -46,15 +56,33 @@ def witness(found: Sequence[Found]) -> bytes:
     return packed
 
 
-@dataclass(slots=True)
 class _Line:
     """How far the sending to one receiver has come."""
 
-    sent: int
-    """The last piece that was put into Redis."""
-    acked: int
-    moved_at: float
-    """When anything was last acknowledged, or sent with nothing before it under way."""
+    def __init__(self, sent: int, acked: int, now: float) -> None:
+        self.sent, self.acked, self.moved_at = sent, acked, now
+        self._under_way: deque[tuple[int, int]] = deque()
+        self.under_way_bytes = 0
+
+    def send(self, last: int, size: int, now: float) -> None:
+        """Pieces up to the last one were put into Redis."""
+        if self.sent == self.acked:
+            self.moved_at = now
+        self.sent = last
+        self._under_way.append((last, size))
+        self.under_way_bytes += size
+
+    def ack(self, number: int) -> None:
+        """The receiver has all up to a number."""
+        self.acked, self.sent = number, max(self.sent, number)
+        while self._under_way and self._under_way[0][0] <= number:
+            self.under_way_bytes -= self._under_way.popleft()[1]
+
+    def begin_anew(self, now: float) -> None:
+        """Send again what was not acknowledged."""
+        self.sent, self.moved_at = self.acked, now
+        self._under_way.clear()
+        self.under_way_bytes = 0
 
 
 class Exchange:
@@ -69,7 +97,6 @@ class Exchange:
         self._acked = trio.Event()
         self.received = trio.Event()
         """Set when much was received since it was last cleared: a reason to say so soon."""
-        self.sent_bytes = self.received_bytes = 0
         self.crossing = [0.0, 0.0]
         """URLs received from others, and the seconds that took."""
 
@@ -108,38 +135,30 @@ class Exchange:
         now = trio.current_time()
         for receiver, box in outboxes.items():
             line = self._lines.setdefault(receiver, _Line(box.first - 1, box.first - 1, now))
-            line.acked = max(line.acked, box.first - 1)
+            line.ack(max(line.acked, box.first - 1))
             if line.sent > line.acked and now - line.moved_at > self._node.config.exchange.again_after_s:
-                line.sent, line.moved_at = line.acked, now
-            while line.sent < box.next - 1 and await self._send_some(receiver, line):
-                pass
+                line.begin_anew(now)
+            try:
+                while line.sent < box.next - 1 and await self._send_some(receiver, line, box.first):
+                    pass
+            except TupleError:
+                # Nothing in an outbox is that large; but the others must not wait for this one.
+                self._node.log.exception("a piece cannot be sent", receiver=receiver, after=line.sent)
 
-    async def _send_some(self, receiver: str, line: _Line) -> bool:
+    async def _send_some(self, receiver: str, line: _Line, floor: int) -> bool:
         """One tuple, if what is under way leaves room for it."""
         settings = self._node.config.exchange
-        under_way = self._store.outgoing(receiver, line.acked, settings.in_redis_bytes)
-        room = settings.in_redis_bytes - sum(len(piece) for number, piece in under_way if number <= line.sent)
-        pieces = [(number, piece) for number, piece in under_way if number > line.sent]
-        if not pieces or (room <= 0 and line.sent > line.acked):
+        if line.under_way_bytes >= settings.in_redis_bytes:
             return False
-        chosen: list[tuple[int, bytes]] = []
-        size = 0
-        for number, piece in pieces:
-            if chosen and size + len(piece) > settings.batch_bytes:
-                break
-            chosen.append((number, piece))
-            size += len(piece)
+        chosen = self._store.outgoing(receiver, line.sent, settings.batch_bytes)
+        if not chosen:
+            return False
         first, last = chosen[0][0], chosen[-1][0]
         packed = msgpack.packb([piece for _, piece in chosen])
-        floor = self._store.outboxes()[receiver].first
-        inbox = self._board.inbox(receiver)
         said = ("batch", self._node.id, first, last, floor, self._node.epoch, packed)
-        await inbox.out(*said)
+        await self._board.inbox(receiver).out(*said)
         self._board.traffic.wrote(*said)
-        if line.sent == line.acked:
-            line.moved_at = trio.current_time()
-        line.sent = last
-        self.sent_bytes += size
+        line.send(last, len(packed), trio.current_time())
         return True
 
     def heard(self, members: Sequence[Member]) -> None:
@@ -148,8 +167,8 @@ class Exchange:
             number = member.pulse.applied.get(self._node.id, 0)
             line = self._lines.get(member.id)
             if line is not None and number > line.acked:
-                line.acked, line.moved_at = number, trio.current_time()
-                line.sent = max(line.sent, number)
+                line.ack(number)
+                line.moved_at = trio.current_time()
                 self._acks[member.id] = number
                 self._acked.set()
                 self._soon.set()
@@ -179,13 +198,25 @@ class Exchange:
     async def _take_in(self, tuples: Sequence[tuple[Any, ...]]) -> None:
         for each in tuples:
             self._board.traffic.read(*each)
+        newest = max(epoch for *_, epoch, _ in tuples)
+        if newest > self._node.epoch:
+            await self._catch_up(newest)
+        began = time.perf_counter()
+        batch = await self._node.take_in(lambda: self._opened(tuples))
+        if batch is None:
+            return
+        self.crossing[0] += sum(batch.received.values())
+        self.crossing[1] += time.perf_counter() - began
+        self._applied |= batch.applied
+        self.received.set()
+
+    def _opened(self, tuples: Sequence[tuple[Any, ...]]) -> tuple[Batch, list[tuple[str, Range]]] | None:
+        """What is new of some tuples; None if nothing is. What is left out comes again."""
         batch, ends, applied = Batch(), list[tuple[str, Range]](), dict(self._applied)
         for _, sender, first, last, floor, epoch, packed in sorted(tuples, key=lambda each: each[1:3]):
-            if epoch > self._node.epoch and not await self._catch_up(epoch):
-                continue  # it comes again
             # What came before the sender's first piece came, or went elsewhere.
             before = max(applied.get(sender, 0), floor - 1)
-            if last <= before or first > before + 1:
+            if epoch > self._node.epoch or last <= before or first > before + 1:
                 continue
             part, ended = Batch(), list[tuple[str, Range]]()
             try:
@@ -194,20 +225,11 @@ class Exchange:
                         self._read(sender, piece, part, ended)
             except ValueError as error:
                 self._node.log.warning("a batch is damaged", sender=sender, first=first, why=str(error))
-                continue  # it comes again
+                continue
             batch.add(part)
             ends += ended
-            applied[sender] = last
-            batch.applied[sender] = last
-        if not batch.applied:
-            return
-        began = time.perf_counter()
-        await self._node.arrived(batch, ends)
-        self.crossing[0] += sum(batch.received.values())
-        self.crossing[1] += time.perf_counter() - began
-        self.received_bytes += sum(len(each[-1]) for each in tuples)
-        self._applied = applied
-        self.received.set()
+            applied[sender] = batch.applied[sender] = last
+        return (batch, ends) if batch.applied else None
 
     async def _catch_up(self, epoch: int) -> bool:
         """Adopt the charter that a sender follows, before anything of it is located."""
@@ -232,9 +254,10 @@ class Exchange:
         """Words between gatherers that are no URLs."""
         kind, *words = msgpack.unpackb(data)
         if kind == END:
-            start, end, manners = words
+            start, end = words
             ends.append((sender, (start, end)))
-            self._node.crawl.recall(Manner(*each) for each in manners)
+        elif kind == MANNERS:
+            self._node.crawl.recall(Manner(*each) for each in words[0])
         elif kind == WITNESS:
             # To have passed them on is to remember them, also when their owner is lost.
             _, passed = self._node.sorted_out([Found(*each) for each in words[0]], always=False)

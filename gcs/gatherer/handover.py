@@ -10,14 +10,16 @@ Ranges that were lost with their holder's disk: whatever was ever passed into th
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Sequence
 from typing import Final
 
 import trio
 
-from gcs.core.holdings import Piece, Standing
-from gcs.gatherer.exchange import Exchange, end_marker
+from gcs.core.holdings import Piece, Range, Standing
+from gcs.gatherer.exchange import Exchange, end_marker, manners
 from gcs.gatherer.manners import Hosts
-from gcs.gatherer.node import Node, Range
+from gcs.gatherer.node import Node
 from gcs.store.records import Batch
 
 ROWS: Final = 2_000
@@ -25,6 +27,7 @@ _PIECES_AT_ONCE: Final = 64
 _UNSENT_BYTES: Final = 8 << 20
 """What may wait in an outbox before more rows are read for it."""
 _LOOK_EVERY_S: Final = 0.05
+_REST_S: Final = 1.0
 
 
 class HandOver:
@@ -41,14 +44,15 @@ class HandOver:
         """Give away what is leaving, and send again what was lost."""
         while True:
             changed = self._node.changed
-            leaving = self._node.holdings.pieces(Standing.LEAVING)
+            leaving = self._leaving()
             gone = {((piece.start, piece.end), piece.peer) for piece in leaving}
             self._sent = {key: number for key, number in self._sent.items() if key in gone}
             await self._close_outboxes()
             for lost in list(self._node.resend):
                 await self._send_again(lost)
             if not leaving:
-                await changed.wait()
+                with trio.move_on_after(_REST_S):
+                    await changed.wait()
                 continue
             await self._send_rows([piece for piece in leaving if self._key(piece) not in self._sent])
             await self._let_go()
@@ -61,11 +65,11 @@ class HandOver:
     async def _send_rows(self, pieces: list[Piece]) -> None:
         """Send the rows of ranges of which nothing is under way; small ones together."""
         together: list[Piece] = []
-        batch = Batch()
-        count = 0
+        batch, count, epoch = Batch(), 0, self._node.on_disk[0]
         hosts = Hosts(self._node.crawl.bench, self._node.clock)
+        busy = self._node.crawl.under_way()
         for piece in pieces:
-            if self._store.is_in_flight(piece.start, piece.end) or hosts.are_asked(piece.start, piece.end):
+            if _has_one(busy, piece) or hosts.are_asked(piece.start, piece.end):
                 continue
             at: str | None = piece.start
             while at is not None:
@@ -78,16 +82,18 @@ class HandOver:
                     batch, together, count = Batch(), [], 0
                     await self._until_there_is_room(piece.peer)
                     hosts.look_again()
-                    if self._key(piece) not in {self._key(p) for p in self._leaving()}:
-                        break  # another charter has come meanwhile
-            else:
-                manners = hosts.manners(piece.start, piece.end)
-                batch.mail.append((piece.peer, end_marker(piece.start, piece.end, manners)))
-                together.append(piece)
+                    busy = self._node.crawl.under_way()
+                    if self._node.on_disk[0] != epoch:
+                        return  # another charter has come meanwhile
+            known = hosts.manners(piece.start, piece.end)
+            batch.mail += [(piece.peer, letter) for letter in manners(known)]
+            batch.mail.append((piece.peer, end_marker(piece.start, piece.end)))
+            together.append(piece)
             if len(together) >= _PIECES_AT_ONCE:
                 await self._sent_off(batch, together)
                 batch, together, count = Batch(), [], 0
                 hosts.look_again()
+                busy = self._node.crawl.under_way()
         if batch.rows or batch.mail:
             await self._sent_off(batch, together)
 
@@ -107,7 +113,8 @@ class HandOver:
             await trio.sleep(_LOOK_EVERY_S)
 
     def _leaving(self) -> list[Piece]:
-        return self._node.holdings.pieces(Standing.LEAVING)
+        # As a restart would find them: what was found under the charter before is on disk by then.
+        return self._node.on_disk[1].pieces(Standing.LEAVING)
 
     async def _let_go(self) -> None:
         """Forget the rows of ranges whose end was acknowledged."""
@@ -123,6 +130,7 @@ class HandOver:
             while at is not None:
                 some, at = self._store.keys(at, place[1], ROWS, passed=False)
                 keys += some
+                await trio.lowlevel.checkpoint()
                 if len(keys) >= ROWS:
                     await self._release(keys)
                     keys = []
@@ -139,9 +147,9 @@ class HandOver:
 
     async def _close_outboxes(self) -> None:
         charter = self._node.charter
-        for receiver in charter.departed if charter else ():
-            box = self._store.outboxes().get(receiver)
-            if box is not None and box.next > box.first:
+        gone = {*self._node.gone, *(charter.departed if charter else ())}
+        for receiver, box in self._store.outboxes().items():
+            if receiver in gone and box.next > box.first:
                 await self._exchange.reroute(receiver)
 
     async def _send_again(self, lost: Range) -> None:
@@ -149,8 +157,15 @@ class HandOver:
         at: str | None = lost[0]
         while at is not None:
             keys, at = self._store.keys(at, lost[1], ROWS, passed=True)
+            await trio.lowlevel.checkpoint()
             if keys:
                 own, passed = self._node.sorted_out(self._store.founds(keys), always=True)
                 await self._node.crawl.commit(Batch(found=own, passed=passed))
                 self._exchange.hurry()
         await self._node.resent(lost)
+
+
+def _has_one(keys: Sequence[str], piece: Piece) -> bool:
+    """Whether one of some keys, in order, is in a range."""
+    at = bisect.bisect_left(keys, piece.start)
+    return at < len(keys) and (piece.end is None or keys[at] < piece.end)

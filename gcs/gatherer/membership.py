@@ -38,6 +38,9 @@ _JOIN_AGAIN_S: Final = 5.0
 _LEAST_T_S: Final = 10.0
 _ELECTION_S: Final = 10.0
 _WAIT_S: Final = 30.0
+_FIRST_LOOKS: Final = 2
+"""A newcomer looks around so often before it takes a crawl for one that has no plan yet."""
+_LONG_LOOKS: Final = 30
 _Round = dict[str, tuple[int, str, int, int]]
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -56,9 +59,10 @@ class Membership:
         self.members: dict[str, Member] = {}
         self._seen: dict[str, tuple[int, float]] = {}
         """By member: its beat, and when that last grew by our clock."""
+        self._returned: set[str] = set()
+        """Those whose beat was seen to grow."""
         # A counter that goes on growing after a restart.
         self._beat = round(node.clock() * 1000)
-        self._started = trio.current_time()
         self._called = 0
         self._asked: dict[str, float] = {}
         self._waiting: dict[Piece, float] = {}
@@ -66,6 +70,12 @@ class Membership:
         self._wake = trio.Event()
         self._first_round: _Round | None = None
         self._proven = trio.Event()
+        self._since_end: tuple[int, dict[str, int]] | None = None
+        """The token of the end that was declared, and all beats when it was first seen."""
+        self._looks = 0
+        self._news = trio.Event()
+        self._newest = (0, (0, b""))
+        """The epoch of the charter in force, and the rulings."""
         self._rested_at = node.clock()
         self.looked = trio.Event()
         """Set, and replaced, whenever the members were looked at."""
@@ -88,9 +98,13 @@ class Membership:
     def lost(self) -> set[str]:
         """Ids of those that have stood still for too long, and of those that have left."""
         now, limit = trio.current_time(), self._node.config.member.forget_after_s
-        still = {each for each, (_, at) in self._seen.items() if now - at > limit and each != self._node.id}
+        silent = {each: now - at for each, (_, at) in self._seen.items() if each != self._node.id}
+        still = {each for each, for_s in silent.items() if for_s > limit}
         left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
-        return still | left
+        # Who was declared lost before stays so until it is heard of again.
+        charter = self._node.charter
+        departed = set(charter.departed if charter else ()) - self._returned
+        return still | left | departed
 
     def is_settled(self) -> bool:
         """Whether all that are not lost follow the same charter, and no range is on its way between them."""
@@ -127,7 +141,8 @@ class Membership:
                 now = trio.current_time()
                 self._seen = {each: (beat, now) for each, (beat, _) in self._seen.items()}
                 self._first_round = None
-            with trio.move_on_after(every_s if self._first_round is None else every_s / 4):
+            is_ending = self._first_round is not None or self._since_end is not None
+            with trio.move_on_after(every_s / 4 if is_ending else every_s):
                 await self._wake.wait()
             self._wake = trio.Event()
 
@@ -140,6 +155,8 @@ class Membership:
                 self._exchange.received = trio.Event()
                 self._wake.set()
             quiet = self._node.is_quiet()
+            if not quiet:
+                await self._node.keep_heard()
 
     async def _claim_name(self) -> None:
         """Refuse to be the second of one name: one that has it, and whose counter grows."""
@@ -154,10 +171,7 @@ class Membership:
                     later = await self._board.members()
                     alive = [each for each in same if each in later and later[each].beat > first[each].beat]
                     if alive:
-                        raise ConfigError(
-                            f"another gatherer named {node.name} is in the crawl {node.config.crawl.name}; "
-                            "give this one another name with -s member.name=NAME."
-                        )
+                        raise namesake(node)
                 return
             except TupleSpaceError as error:
                 node.log.warning("waiting for Redis", why=str(error))
@@ -166,13 +180,15 @@ class Membership:
     def pulse(self) -> Pulse:
         """What this gatherer says of itself."""
         node = self._node
-        leaving = Counter(piece.peer for piece in node.holdings.pieces(Standing.LEAVING))
-        coming = Counter(piece.peer for piece in node.holdings.pieces(Standing.COMING))
+        epoch, holdings = node.on_disk
+        leaving = Counter(piece.peer for piece in holdings.pieces(Standing.LEAVING))
+        coming = Counter(piece.peer for piece in holdings.pieces(Standing.COMING))
         return Pulse(
             name=node.name,
             incarnation=node.incarnation,
-            epoch=node.epoch,
+            epoch=epoch,
             rulings=node.rulings.epoch,
+            started=node.started,
             standing=self._standing(),
             applied=self._exchange.applied,
             quiet=node.is_quiet(),
@@ -187,6 +203,8 @@ class Membership:
         node = self._node
         if node.has_left:
             return "left"
+        if node.finished:
+            return boards.ENDED
         if node.draining:
             return "draining"
         if node.charter is None or node.id not in node.charter.members:
@@ -196,15 +214,21 @@ class Membership:
     async def _look_around(self) -> None:
         node = self._node
         self._beat += 1
-        await self._board.beat(node.id, self._beat, self.pulse())
-        node.heard_at = trio.current_time()
+        began = trio.current_time()
+        pulse = self.pulse()
+        await self._board.beat(node.id, self._beat, pulse)
+        node.has_told_the_end = pulse.standing == boards.ENDED
         self.members = await self._board.members()
         self._watch()
-        self.looked.set()
-        self.looked = trio.Event()
+        self._refuse_namesakes()
         self._exchange.heard(list(self.members.values()))
         now = await self._board.now()
         await self._follow(now)
+        if now.get(boards.CHARTER, (0, b""))[0] <= node.epoch:
+            node.heard(began)
+        self._looks += 1
+        self.looked.set()
+        self.looked = trio.Event()
         await self._want(now)
         await self._stop_waiting()
         self._see_the_end()
@@ -217,39 +241,72 @@ class Membership:
         for each in known:
             beat = self.members[each].beat if each in self.members else 0
             if each not in self._seen or self._seen[each][0] != beat:
+                if each in self._seen:
+                    self._returned.add(each)
                 self._seen[each] = (beat, now)
         self._seen = {each: self._seen[each] for each in known}
 
     # What follows
 
     async def _follow(self, now: Mapping[str, tuple[int, bytes]]) -> None:
-        """Adopt what is newer, put up again what Redis has lost."""
+        """See what is newer, and put up again what Redis has lost."""
         node = self._node
         epoch = now.get(boards.CHARTER, (0, b""))[0]
-        if epoch > node.epoch:
-            charter = await self._board.charter(epoch)
-            if charter is not None:
-                await node.adopt(charter)
-        elif epoch < node.epoch and node.charter is not None:
+        if epoch < node.epoch:
             await self._publish_again()
         token = now.get(boards.CALL, (0, b""))[0]
         if token > max(self._called, node.epoch):
             self._called = token
             self._answer(token)
-        rulings, data = now.get(boards.RULINGS, (0, b""))
-        if rulings > node.rulings.epoch:
-            await node.obey(Rulings.from_bytes(data))
-        elif rulings < node.rulings.epoch:
+        rulings = now.get(boards.RULINGS, (0, b""))
+        if rulings[0] < node.rulings.epoch:
             ours = node.rulings
             await self._board.rule(lambda newest, _: ours if ours.epoch > newest.epoch else newest)
+        self._newest = (epoch, rulings)
+        if epoch > node.epoch or rulings[0] > node.rulings.epoch:
+            self._news.set()
         ended = node.rulings.ended(self._rested_at, node.clock())
         self._rested_at = node.clock()
         if ended:
             node.crawl.release(ended)
-        token, ended_by = now.get(boards.FINISHED, (0, b""))
-        is_ours = node.incarnation in (msgpack.unpackb(ended_by) if ended_by else ())
-        node.finished = is_ours and token > node.epoch and node.is_quiet()
+        node.gone = frozenset(self._gone())
+        node.finished = self._has_ended(*now.get(boards.FINISHED, (0, b"")))
         await self._leave_if_done()
+
+    async def follow(self) -> None:
+        """Adopt what is newer, beside the heartbeat: a full disk must not stop that."""
+        while True:
+            await self._news.wait()
+            self._news = trio.Event()
+            epoch, (_, rulings) = self._newest
+            try:
+                charter = await self._board.charter(epoch) if epoch > self._node.epoch else None
+                if charter is not None:
+                    await self._node.adopt(charter)
+                if rulings:
+                    await self._node.obey(Rulings.from_bytes(rulings))
+            except TupleSpaceError as error:
+                self._node.log.warning("cannot read what is in force", why=str(error))
+            except ValueError as error:
+                self._node.log.exception("what is in force cannot be understood", why=str(error))
+                await trio.sleep(_IDLE_S)
+
+    def _gone(self) -> set[str]:
+        """Who takes nothing more: those that have left, and those of whom nothing is known any more."""
+        charter = self._node.charter
+        known = {*self.members, *(charter.members if charter else ())}
+        left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
+        to = self._node.store.outboxes()
+        return left | {each for each in to if each not in known and self._looks > _LONG_LOOKS}
+
+    def _refuse_namesakes(self) -> None:
+        """Of two living ones with one name, the one that began later has to go."""
+        node = self._node
+        for each in self.alive():
+            pulse = each.pulse
+            same = pulse.name == node.name and each.id != node.id and pulse.standing != "left"
+            if same and each.id in self._returned and (pulse.started, each.id) < (node.started, node.id):
+                raise namesake(node)
 
     async def _stop_waiting(self) -> None:
         """What is long said to come, from one with the same charter and nothing for us, is here."""
@@ -264,7 +321,8 @@ class Membership:
         over = [piece for piece, since in self._waiting.items() if now - since > _WAIT_S]
         if over:
             node.log.warning("stopped waiting for ranges that nobody has", ranges=len(over))
-            await node.arrived(Batch(), [(piece.peer, (piece.start, piece.end)) for piece in over])
+            ends = [(piece.peer, (piece.start, piece.end)) for piece in over]
+            await node.take_in(lambda: (Batch(), ends))
 
     async def _publish_again(self) -> None:
         """Redis has an older charter, or none: it has lost this one."""
@@ -282,8 +340,11 @@ class Membership:
         charter = node.charter
         if not node.draining or charter is None or node.id in charter.members or not node.is_quiet():
             return
-        others = [each for each in self.alive() if each.id != node.id]
-        if all(each.pulse.epoch >= charter.epoch and node.id not in each.pulse.pending for each in others):
+        others = {*charter.members, *self.members} - self.lost() - {node.id}
+        heard = [self.members[each].pulse for each in others if each in self.members]
+        if len(heard) == len(others) and all(
+            pulse.epoch >= charter.epoch and node.id not in pulse.pending for pulse in heard
+        ):
             node.has_left = True
             await self._board.beat(node.id, self._beat + 1, self.pulse())
 
@@ -292,12 +353,14 @@ class Membership:
         node = self._node
         charter = node.charter
         if charter is None:
-            if boards.CHARTER not in now:
+            others_know = any(each.pulse.epoch for each in self.members.values())
+            if boards.CHARTER not in now and not others_know and self._looks > _FIRST_LOOKS:
                 await self._ask("first")
             return
         if node.id not in charter.members and not node.draining:
             await self._ask("join")
-        if node.draining and node.id in charter.members:
+        staying = any(each.pulse.standing in ("crawling", "joining") for each in self.alive())
+        if node.draining and node.id in charter.members and staying:
             await self._ask("drain")
         gone = [each for each in self.lost() if each in charter.members and each not in charter.departed]
         if gone:
@@ -362,8 +425,10 @@ class Membership:
     def _round(self) -> _Round | None:
         """Beat, incarnation, activity and epoch of all members; None unless all are quiet."""
         charter, lost = self._node.charter, self.lost()
-        if charter is None or self._node.finished or not self.is_settled():
+        if charter is None or self._since_end is not None or not self.is_settled():
             return None
+        if any(each in lost for each in charter.members):
+            return None  # what it had has to be found again first
         members = {each: member for each, member in self.members.items() if each not in lost}
         if not members or any(each not in members for each in charter.members if each not in lost):
             return None
@@ -381,19 +446,50 @@ class Membership:
         """Declare the crawl finished when that is proven and no seeds wait."""
         while True:
             await self._proven.wait()
+            self._proven = trio.Event()
+            proven = self._first_round
             with suppress(TupleSpaceError):
-                if await self._board.seeds_wait():
-                    continue
                 async with election(
                     self._board.space, boards.LEADER, lease=_ELECTION_S, floor=self._node.epoch
                 ) as leadership:
-                    if self._first_round is not None:
-                        # It holds for those who were quiet, and not for one that is started again later.
-                        quiet = msgpack.packb([each[1] for each in self._first_round.values()])
+                    seeds_wait = await self._board.seeds_wait()
+                    if proven is not None and self._first_round is proven and not seeds_wait:
+                        quiet = msgpack.packb({each: said[1:3] for each, said in proven.items()})
                         await self._board.put_up(
                             boards.FINISHED, leadership.token, quiet, fence=leadership.fence
                         )
                         self._node.log.info("finished")
-            self._proven = trio.Event()
             self._first_round = None
             self._wake.set()
+
+    def _has_ended(self, token: int, data: bytes) -> bool:
+        """Whether the end was declared, and all say once more that nothing has come since.
+
+        A seed that was taken at that very moment shows in the beats of whoever took it; so everybody waits
+        for two more of each, and those who go say so. It does not hold for one that was started again later.
+        """
+        node = self._node
+        quiet: dict[str, tuple[str, int]] = msgpack.unpackb(data, use_list=False) if data else {}
+        ours = quiet.get(node.id, ("", 0))
+        if token <= node.epoch or ours != (node.incarnation, node.crawl.activity) or not node.is_quiet():
+            self._since_end = None
+            return False
+        if self._since_end is None or self._since_end[0] != token:
+            self._since_end = (token, {each: m.beat for each, m in self.members.items()})
+        seen = self._since_end[1]
+        for each, said in quiet.items():
+            member = self.members.get(each)
+            if member is None or (member.pulse.incarnation, member.pulse.activity) != said:
+                return False
+            again = member.beat >= seen.get(each, member.beat) + 2 and member.pulse.quiet
+            if not again and member.pulse.standing != boards.ENDED:
+                return False
+        return True
+
+
+def namesake(node: Node) -> ConfigError:
+    """Another one has the name."""
+    return ConfigError(
+        f"another gatherer named {node.name} is in the crawl {node.config.crawl.name}; "
+        "give this one another name with -s member.name=NAME."
+    )

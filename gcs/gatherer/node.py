@@ -7,6 +7,7 @@ its departure would otherwise overwrite each other.
 
 from __future__ import annotations
 
+import math
 import secrets
 import socket
 import time
@@ -18,7 +19,7 @@ import structlog
 import trio
 
 from gcs.config import Config
-from gcs.core.holdings import Charter, Extent, Holdings, Standing
+from gcs.core.holdings import Charter, Extent, Holdings, Range, Standing
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
 from gcs.core.urls import part
@@ -34,12 +35,12 @@ HOLDINGS: Final = "holdings"
 RESEND: Final = "resend"
 RULINGS: Final = "rulings"
 DRAINING: Final = "draining"
+HEARD: Final = "heard"
+_KEEP_HEARD_S: Final = 10.0
 _SILENT_SHARE: Final = 0.8
 """Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
 
 _AFTER_NOTHING_S: Final = 3.0
-
-Range = tuple[str, str | None]
 
 
 class Node:
@@ -59,20 +60,28 @@ class Node:
         self.id = store.identity
         self.name = config.member.name or socket.gethostname()
         self.incarnation = secrets.token_hex(4)
+        self.started = clock()
         self.log = structlog.get_logger().bind(gatherer=self.name)
         self._changing = trio.Lock()
         stored = store.get_meta(CHARTER)
         self.charter = Charter.from_bytes(stored) if stored else None
         held = store.get_meta(HOLDINGS)
         self.holdings = Holdings.from_bytes(held) if held else Holdings()
+        self.on_disk = (self.epoch, self.holdings)
+        """The epoch and the holdings that a restart would find: all that others are told."""
         resend = store.get_meta(RESEND)
         self.resend: list[Range] = [(a, b) for a, b in msgpack.unpackb(resend)] if resend else []
         self.rulings = Rulings.from_bytes(store.get_meta(RULINGS) or b"")
         self.draining = store.get_meta(DRAINING) is not None
         self.adopted_at = trio.current_time()
-        self.heard_at = trio.current_time()
-        """When a heartbeat last reached Redis."""
-        self.finished = False
+        heard = store.get_meta(HEARD)
+        silent_s = max(0.0, clock() - float(heard)) if heard else 0.0
+        self._heard_at = trio.current_time() - silent_s
+        """When this gatherer last knew for sure what all others know; also over a restart."""
+        self._heard_kept_at = -math.inf
+        self.gone: frozenset[str] = frozenset()
+        """Ids of gatherers that are gone for good, and take nothing more."""
+        self.finished = self.has_told_the_end = False
         self.has_left = False
         self.taking_in = 0
         """Seeds and orders that are on their way from Redis to the disk."""
@@ -142,7 +151,7 @@ class Node:
         """Not without a charter, when paused, when others take nothing, or when it is forgotten soon."""
         if self.charter is None or self.outbox_is_full or self.rulings.is_paused(self.name):
             return False
-        silent_s = trio.current_time() - self.heard_at
+        silent_s = trio.current_time() - self._heard_at
         return silent_s < _SILENT_SHARE * self.config.member.forget_after_s
 
     def epoch_of_rulings(self) -> int:
@@ -151,7 +160,8 @@ class Node:
 
     def is_over(self) -> bool:
         """When all gatherers are known to have finished and this one is to end then, or when it has left."""
-        return self.has_left or (self.finished and self.config.member.leave_when_finished)
+        ends = self.finished and self.has_told_the_end and self.config.member.leave_when_finished
+        return self.has_left or ends
 
     # Quiet
 
@@ -159,11 +169,12 @@ class Node:
         """Whether nothing is queued, under way, leaving, coming, or waiting for others."""
         return (
             self.charter is not None
-            and not self.taking_in
-            and not self.resend
-            and not self.holdings.pieces(Standing.LEAVING, Standing.COMING)
             and not self.store.counts().queued
             and self.crawl.is_idle
+            and not self.taking_in
+            and not self.resend
+            and self.holdings.is_settled
+            and self.on_disk == (self.epoch, self.holdings)
             and not any(box.next > box.first for box in self.store.outboxes().values())
         )
 
@@ -218,6 +229,7 @@ class Node:
                 RESEND: msgpack.packb(lost) if lost else b"",
             }
             await self.crawl.commit(Batch(meta=meta))
+            self.on_disk = (charter.epoch, after)
             self.crawl.count_anew(Expansion.from_bytes(charter.expansion))
             self.adopted_at = trio.current_time()
             self.finished = False
@@ -230,42 +242,46 @@ class Node:
             )
             self._tell()
 
-    async def arrived(self, batch: Batch, ends: Sequence[tuple[str, Range]]) -> None:
-        """Write what was received; the ranges that are whole by that are held once it is written."""
-        if not ends:
-            await self.crawl.commit(batch)
-            return
-        async with self._changing:
-            after = self.holdings
-            for sender, (start, end) in ends:
-                after = after.arrived(start, end, sender)
-                after = self._stray(after, start, end)
-            batch.meta[HOLDINGS] = after.to_bytes()
-            await self.crawl.commit(batch)
-            changed = self.holdings.differences(after)
-            self.holdings = after
-            self.crawl.release(changed)
-            self._tell()
+    async def take_in(self, read: Callable[[], tuple[Batch, list[tuple[str, Range]]] | None]) -> Batch | None:
+        """Write what was received; ranges that are whole by that are held once it is written.
 
-    def _stray(self, holdings: Holdings, start: str, end: str | None) -> Holdings:
-        """Rows that came for a range which has another owner by now have to go on to that one."""
-        assert self.charter is not None
-        return holdings.strayed(start, end, self.charter.owners, self.id)
+        It is read here, so that no other charter comes between finding the owners and writing.
+        """
+        async with self._changing:
+            received = read()
+            if received is None:
+                return None
+            batch, ends = received
+            after = self.holdings
+            if ends:
+                assert self.charter is not None
+                after = after.arrived(ends, self.charter.owners, self.id)
+                batch.meta[HOLDINGS] = after.to_bytes()
+            await self.crawl.commit(batch)
+            if ends:
+                self._have(after)
+            return batch
 
     async def left(self, pieces: Sequence[tuple[Range, str]]) -> None:
         """Their receivers have all rows of these ranges."""
         async with self._changing:
-            after = self.holdings
-            for (start, end), receiver in pieces:
-                after = after.left(start, end, receiver)
+            after = self.holdings.left(pieces)
             await self.crawl.commit(Batch(meta={HOLDINGS: after.to_bytes()}))
-            self.holdings = after
-            self._tell()
+            self._have(after)
+
+    def _have(self, holdings: Holdings) -> None:
+        """Holdings that are on disk are in force."""
+        changed = self.holdings.differences(holdings)
+        self.holdings = holdings
+        self.on_disk = (self.epoch, holdings)
+        self.crawl.release(changed)
+        self._tell()
 
     async def resent(self, done: Range) -> None:
         """What was passed into a lost range is on its way again."""
         async with self._changing:
-            self.resend = [each for each in self.resend if each != done]
+            self.resend = [*self.resend]
+            self.resend.remove(done)  # once: it may have been lost again meanwhile
             packed = msgpack.packb(self.resend) if self.resend else b""
             await self.crawl.commit(Batch(meta={RESEND: packed}))
             self._tell()
@@ -275,12 +291,25 @@ class Node:
         async with self._changing:
             if rulings.epoch <= self.rulings.epoch:
                 return
-            touched = self.rulings.resting.keys() ^ rulings.resting.keys()
+            before = self.rulings.resting
+            every = before.keys() | rulings.resting.keys()
+            touched = [each for each in every if before.get(each) != rulings.resting.get(each)]
             self.rulings = rulings
             self.crawl.release([part(prefix) for prefix in touched])
             await self.crawl.commit(Batch(meta={RULINGS: rulings.to_bytes()}))
             self.log.info("rulings are in force", epoch=rulings.epoch)
             self._tell()
+
+    def heard(self, at: float) -> None:
+        """All that others know was known here at a time."""
+        self._heard_at = at
+
+    async def keep_heard(self) -> None:
+        """Keep that time for a restart, now and then."""
+        if self._heard_at - self._heard_kept_at > _KEEP_HEARD_S:
+            self._heard_kept_at = self._heard_at
+            at = self.clock() - (trio.current_time() - self._heard_at)
+            await self.crawl.commit(Batch(meta={HEARD: f"{at:.0f}".encode()}))
 
     async def drain(self) -> None:
         """Give everything to others, and leave."""

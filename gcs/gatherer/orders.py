@@ -26,6 +26,7 @@ from tuplespace import TupleError, TupleSpaceError
 
 _PAUSE_S: Final = 1.0
 _AT_ONCE: Final = 2_000
+_ROWS_AT_ONCE: Final = 100_000
 _MOVES: Final = 1_000
 """Ranges that change hands in a plan which was only asked for; of more, the first are told."""
 _Handler = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -162,21 +163,31 @@ class Orders:
         """Queue again what has been answered with some status."""
         low, high = int(arguments["low"]), int(arguments["high"])
         start, end = part(str(arguments["prefix"]))
-        chosen: list[str] = []
-        count = 0
-        for key, row in self._node.store.scan(start, end):
-            if row.state in (State.DONE, State.DROPPED) and low <= row.status <= high:
-                chosen.append(key)
-            if len(chosen) >= _AT_ONCE:
-                count += await self._again(chosen)
-                chosen = []
-        return {"queued": count + await self._again(chosen)}
+        count, at = 0, start
+        while True:
+            keys, at_next = await trio.to_thread.run_sync(self._answered, at, end, low, high)
+            if keys:
+                await self._node.crawl.commit(Batch(again=keys))
+                await self._board.take_down(boards.FINISHED)
+                count += len(keys)
+            if at_next is None:
+                return {"queued": count}
+            at = at_next
 
-    async def _again(self, keys: list[str]) -> int:
-        if keys:
-            await self._node.crawl.commit(Batch(again=keys))
-            await self._board.take_down(boards.FINISHED)
-        return len(keys)
+    def _answered(self, start: str, end: str | None, low: int, high: int) -> tuple[list[str], str | None]:
+        """Some keys that are held and were answered with some status, and where to go on."""
+        chosen: list[str] = []
+        holdings = self._node.holdings
+        for number, (key, row) in enumerate(self._node.store.scan(start, end)):
+            if (
+                row.state in (State.DONE, State.DROPPED)
+                and low <= row.status <= high
+                and holdings.may_fetch(key)
+            ):
+                chosen.append(key)
+            if len(chosen) >= _AT_ONCE or number >= _ROWS_AT_ONCE:
+                return chosen, key + "\0"
+        return chosen, None
 
     async def _forget(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Remove all rows with a prefix."""
@@ -186,6 +197,7 @@ class Orders:
             at: str | None = start
             while at is not None:
                 keys, at = self._node.store.keys(at, end, _AT_ONCE, passed=passed)
+                await trio.lowlevel.checkpoint()
                 if keys:
                     await self._node.crawl.commit(Batch(erased=keys))
                     count += len(keys)

@@ -17,12 +17,12 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Member, Wish
 from gcs.core import rounds
-from gcs.core.holdings import NOBODY, Charter, Standing, facts
+from gcs.core.holdings import NOBODY, Charter, Range, Standing, facts
 from gcs.core.placement import Plan, Sites
 from gcs.domains import registered_domain
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.membership import Membership
-from gcs.gatherer.node import Node, Range
+from gcs.gatherer.node import Node
 from gcs.leader.reports import Account, by_site, levels
 from tuplespace import Leadership, LeadershipLost, TupleSpaceError, election
 
@@ -67,7 +67,7 @@ class Leader:
             together=node.crawl.census.together,
             crossing=(self._exchange.crossing[0], self._exchange.crossing[1]),
         )
-        pieces = node.holdings.pieces(Standing.HELD, Standing.LEAVING, Standing.COMING)
+        pieces = node.on_disk[1].pieces(Standing.HELD, Standing.LEAVING, Standing.COMING)
         return Account(report, [(piece.start, piece.end) for piece in pieces]).to_bytes()
 
     async def answer(self, token: int) -> None:
@@ -87,12 +87,20 @@ class Leader:
                     "rebalance", str, str, str, many=100, lease=_LEASE_S
                 ) as taken:
                     wishes = [Wish(*map(str, wish)) for _, *wish in taken]
-                    if not await self._settled() or (self._is_due(wishes) and not await self.lead(wishes)):
+                    if not await self._settled() or (self._is_due(wishes) and not await self._led(wishes)):
                         taken.give_back()
                         await trio.sleep(_PAUSE_S)
             except (TupleSpaceError, LeadershipLost) as error:
                 self._node.log.warning("a round of planning failed", why=str(error))
                 await trio.sleep(_PAUSE_S)
+
+    async def _led(self, wishes: Sequence[Wish]) -> bool:
+        """Whether a round came to its end, well or not; the next leader would fail by the same mistake."""
+        try:
+            return await self.lead(wishes) is not None
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            self._node.log.exception("no new plan could be made")
+            return True
 
     async def _settled(self) -> bool:
         """Wait for ranges that are on their way; False if that takes long."""
@@ -118,6 +126,8 @@ class Leader:
             now = await self._board.now()
             if now.get(boards.CHARTER, (0, b""))[0] > node.epoch or not self._membership.is_settled():
                 return None
+            if node.charter is None and any(each.pulse.epoch for each in self._membership.members.values()):
+                return None  # there is a plan, which Redis has lost
             reasons = sorted({wish.reason for wish in wishes})
             node.log.info("leads a round", token=leadership.token, reasons=reasons)
             accounts = await self._collect(leadership)

@@ -14,6 +14,8 @@ from gcs.store.records import Batch, Found, Outbox
 
 ENTRIES_AT_ONCE: Final = 2_000
 """URLs in a piece at most."""
+BYTES_AT_ONCE: Final = 256 << 10
+"""Characters of their keys and of their parents' at most, but for a single one."""
 _READ_AT_ONCE = 16
 _NUMBER = struct.Struct(">Q")
 _BEFORE = struct.Struct(">QQ")
@@ -64,12 +66,27 @@ def post(
 
 def _pieces(batch: Batch, passed: Mapping[str, list[Found]]) -> Iterator[tuple[str, bytes]]:
     for to, found in passed.items():
-        for at in range(0, len(found), ENTRIES_AT_ONCE):
-            yield to, mail.pack_found(found[at : at + ENTRIES_AT_ONCE])
+        for some in _parts(found):
+            yield to, mail.pack_found(some)
     for to, chunk in batch.rows:
         yield to, mail.pack_rows(chunk)
     for to, data in batch.mail:
         yield to, mail.pack_mail(data)
+
+
+def _parts(found: list[Found]) -> Iterator[list[Found]]:
+    """Parts of bounded number and size: keys may be long, and hardly compress."""
+    some: list[Found] = []
+    size = 0
+    for each in found:
+        length = len(each.key) + len(each.parent)
+        if some and (len(some) >= ENTRIES_AT_ONCE or size + length > BYTES_AT_ONCE):
+            yield some
+            some, size = [], 0
+        some.append(each)
+        size += length
+    if some:
+        yield some
 
 
 def _put(to: str, piece: bytes, entries: int, numbers: Numbers, writes: Writes) -> Numbers:

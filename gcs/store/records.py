@@ -88,6 +88,9 @@ class Finished:
     """Its line of the crawl log, with the newline."""
 
 
+_WORK: Final = ("finished", "found", "passed", "moved", "released", "erased", "again", "rows", "mail")
+
+
 @dataclass(slots=True)
 class Batch:
     """What is written as one: all of it, or nothing.
@@ -126,20 +129,14 @@ class Batch:
     closed: list[str] = field(default_factory=list)
     """Receivers whose outbox is dropped; what this batch has for them goes to a new one."""
 
+    @property
+    def is_work(self) -> bool:
+        """Whether it says anything about URLs, beyond what is noted beside them."""
+        return any(getattr(self, name) for name in _WORK)
+
     def add(self, other: "Batch") -> None:
         """Write another batch together with this one."""
-        for name in (
-            "finished",
-            "found",
-            "passed",
-            "moved",
-            "released",
-            "erased",
-            "again",
-            "rows",
-            "mail",
-            "closed",
-        ):
+        for name in (*_WORK, "closed"):
             getattr(self, name).extend(getattr(other, name))
         for name in ("counters", "received"):
             sums = getattr(self, name)
