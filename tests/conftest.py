@@ -1,7 +1,7 @@
 """How tests run: `async def` ones under trio, on real servers that the tests of a module share.
 
 A test marked `virtual_time` runs on a clock that jumps to the next deadline whenever every task waits;
-it must not use threads or sockets.
+it must not use threads or sockets. One marked `alone` measures time: no other test runs beside it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ _PATIENCE_S = 120.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the project's own marker known."""
+    """Make the project's own markers known."""
     config.addinivalue_line(
         "markers", "virtual_time: run the test on a clock that jumps while all tasks wait"
+    )
+    config.addinivalue_line(
+        "markers", "alone: it measures time, so that `make test` runs it when no other test runs"
     )
 
 

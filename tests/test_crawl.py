@@ -42,6 +42,7 @@ async def test_a_whole_web_politely(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert max(verdict.most_at_once.values()) == 1
 
 
+@pytest.mark.alone
 async def test_requests_keep_their_distance(tmp_path: Path) -> None:
     """As the servers see it, requests to a host, and to an address, start as far apart as they must."""
     with server(tmp_path, 6, hosts=6, pages=50) as served:
@@ -55,6 +56,7 @@ async def test_requests_keep_their_distance(tmp_path: Path) -> None:
     assert max(verdict.most_at_once_at_address.values()) == 1
 
 
+@pytest.mark.alone
 async def test_several_at_a_time_keep_their_distance_too(tmp_path: Path) -> None:
     """A slow host that may have several requests under way has them, each a delay after the last one."""
     with server(tmp_path, 3, hosts=20, pages=300, plain=False, slowness=0.3) as served:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from gcs.simulate.verdict import Request, read_log
 from tests import crawling, servers
 from tests.gatherers import gatherers
@@ -26,6 +28,7 @@ def changes(requests: Sequence[Request], place: Callable[[Request], str]) -> lis
     return apart
 
 
+@pytest.mark.alone
 def test_gatherers_are_as_polite_as_one(tmp_path: Path) -> None:
     """Hosts that are split, and addresses that hosts share, are asked no sooner than one gatherer would."""
     settings = [
