@@ -62,4 +62,4 @@ def test_gatherers_are_as_polite_as_one(tmp_path: Path) -> None:
     assert min(at_addresses) >= DELAY_S - TOLERANCE_S
     # Here the server's own delays count too: it reads late what was sent in time.
     closest = min((*verdict.closest_s.values(), *verdict.closest_at_address_s.values()))
-    assert closest > DELAY_S / 2
+    assert closest >= DELAY_S - TOLERANCE_S
