@@ -18,11 +18,11 @@ def test_a_heartbeat_that_was_written_twice() -> None:
     async def looked() -> tuple[int, int]:
         async with memory.connect(memory.Server()) as client:
             board, pulse = Board(client, Config()), Pulse("a", "1").to_bytes()
-            await board.space.out("member", "id", 1, pulse)
-            await board.space.out("member", "id", 2, pulse)
+            await board.space.out("member", "id", 1, pulse, 0.0)
+            await board.space.out("member", "id", 2, pulse, 0.0)
             members = await board.members()
             return members["id"].beat, len(
-                [each async for each in board.space.scan("member", str, int, bytes)]
+                [each async for each in board.space.scan("member", str, int, bytes, float)]
             )
 
     assert trio.run(looked) == (2, 1)
@@ -38,9 +38,9 @@ def test_a_heartbeat_while_others_are_read(monkeypatch: pytest.MonkeyPatch) -> N
             scan = board.space.scan
 
             async def scanned(*template: object) -> AsyncIterator[tuple[object, ...]]:
-                yield ("member", "id", 1, pulse.to_bytes())
+                yield ("member", "id", 1, pulse.to_bytes(), 0.0)
                 await board.beat("id", 2, pulse)
-                async for each in scan("member", str, int, bytes):
+                async for each in scan("member", str, int, bytes, float):
                     yield each
 
             monkeypatch.setattr(board.space, "scan", scanned)
