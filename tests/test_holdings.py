@@ -129,7 +129,7 @@ class TestRulings:
         ruled = Rulings().rest(host, 100.0, 1)
         assert ruled.extent(home, 99.0) is Extent.NONE
         assert ruled.extent(home, 100.0) is Extent.ALL
-        assert ruled.ended(99.0, 100.0) == [(host, host + "\x05")]
+        assert ruled.ended(99.0, 100.0) == [(host, host[:-1] + "\x02")]
         part = Rulings().rest(key("http://example.org/a/"), FOR_GOOD, 1)
         assert part.extent(home, 0.0) is Extent.SOME
         assert part.rests(key("http://example.org/a/b"), 1e12)
