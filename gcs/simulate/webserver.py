@@ -166,7 +166,7 @@ async def _converse(served: Served, stream: Stream) -> None:
 async def _receive(stream: Stream) -> tuple[bytes, float]:
     """Some bytes, and the Unix time at which the last of them arrived; over TLS, at which they were read."""
     if not isinstance(stream, trio.SocketStream):
-        return await stream.receive_some(_RECEIVE_BYTES), time.time()
+        return bytes(await stream.receive_some(_RECEIVE_BYTES)), time.time()
     received, notes, _, _ = await stream.socket.recvmsg(_RECEIVE_BYTES, socket.CMSG_SPACE(_STAMP.size))
     for level, kind, note in notes:
         if (level, kind) == (socket.SOL_SOCKET, _STAMPED):
