@@ -13,13 +13,12 @@ import inspect
 import secrets
 from collections.abc import Callable, Iterator
 
-import hypothesis  # noqa: F401 - its plugin for trio looks at what refers to what, which a frozen heap hides
 import pytest
 import redis
 import trio
 import trio.testing
 
-from tests import servers
+from tests import effort, servers
 from tuplespace import library, pump, wire
 
 SetClock = Callable[[servers.Node, str, int], None]
@@ -29,7 +28,8 @@ _PATIENCE_S = 120.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the project's own markers known."""
+    """Make the project's own markers known, and how hard to try."""
+    effort.load_profile()
     config.addinivalue_line(
         "markers", "virtual_time: run the test on a clock that jumps while all tasks wait"
     )
@@ -41,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Let the garbage collector leave alone what the imports made: closing a store runs it to the end.
 
-    That takes a tenth of a second with all modules, and hundreds of stores are closed.
+    That takes a tenth of a second with all modules, and hundreds of stores are closed. Hypothesis must have
+    been imported: its plugin for trio looks at what refers to what, which this hides.
     """
     gc.collect()
     gc.freeze()
