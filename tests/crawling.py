@@ -29,6 +29,7 @@ from gcs.gatherer.visit import Visitor
 from gcs.simulate.verdict import Verdict, judge
 from gcs.simulate.web import Web
 from gcs.store.store import Store
+from tests import unmeasured
 
 ROOT = Path(__file__).parent.parent
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -137,6 +138,7 @@ def server(
             *(["--plain"] if plain else []),
         ],
         cwd=ROOT,
+        env=unmeasured.environment(),
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
