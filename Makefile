@@ -8,6 +8,8 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 apt_install = command -v apt-get >/dev/null && $(SUDO) true 2>/dev/null && \
     { $(APT) update && $(APT) install -y --no-install-recommends $(1); } >/dev/null
 PYTEST_ARGS ?=
+JOBS ?= 2
+NO_TESTS := 5
 SOAK_ARGS ?=
 BENCH ?= core tuplespace store
 BENCH_ARGS ?=
@@ -30,7 +32,10 @@ help:  ## Say what can be made
 test: lint $(VENV)/.redis  ## Lint, type-check, run the tests, require the coverage
 	@echo "test: running the tests under coverage"
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest $(PYTEST_ARGS)
+	@run() { $(BIN)/coverage run -m pytest "$$@" $(PYTEST_ARGS) || test $$? = $(NO_TESTS); }; \
+	run --numprocesses $(JOBS) --dist loadfile -m "not alone"; \
+	echo "test: running those that need the machine to themselves"; \
+	run -m alone
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 

@@ -1,13 +1,14 @@
 """How tests run: `async def` ones under trio, on real servers that the tests of a module share.
 
 A test marked `virtual_time` runs on a clock that jumps to the next deadline whenever every task waits;
-it must not use threads or sockets.
+it must not use threads or sockets. One marked `alone` measures time: no other test runs beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import inspect
 import secrets
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ import redis
 import trio
 import trio.testing
 
-from tests import servers
+from tests import effort, servers
 from tuplespace import library, pump, wire
 
 SetClock = Callable[[servers.Node, str, int], None]
@@ -27,10 +28,24 @@ _PATIENCE_S = 120.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the project's own marker known."""
+    """Make the project's own markers known, and how hard to try."""
+    effort.load_profile()
     config.addinivalue_line(
         "markers", "virtual_time: run the test on a clock that jumps while all tasks wait"
     )
+    config.addinivalue_line(
+        "markers", "alone: it measures time, so that `make test` runs it when no other test runs"
+    )
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what the imports made: closing a store runs it to the end.
+
+    That takes a tenth of a second with all modules, and hundreds of stores are closed. Hypothesis must have
+    been imported: its plugin for trio looks at what refers to what, which this hides.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,6 +14,10 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import structlog
+from click.testing import CliRunner, Result
+
+import cli
 from gcs.config import Config
 from gcs.core.tree import Expansion
 from gcs.fetch.transport import Transport
@@ -25,6 +29,7 @@ from gcs.gatherer.visit import Visitor
 from gcs.simulate.verdict import Verdict, judge
 from gcs.simulate.web import Web
 from gcs.store.store import Store
+from tests import unmeasured
 
 ROOT = Path(__file__).parent.parent
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -70,6 +75,15 @@ def gcs(*arguments: str, hosts: Path | None = None, **options: Any) -> subproces
     return subprocess.run(
         command(*arguments, hosts=hosts), cwd=ROOT, capture_output=True, text=True, check=False, **options
     )
+
+
+def gcs_here(*arguments: str, hosts: Path | None = None) -> Result:
+    """Run a quick command of `gcs` in this process, which saves the start of another."""
+    before = structlog.get_config()
+    try:
+        return CliRunner().invoke(cli.main, command(*arguments, hosts=hosts)[3:])
+    finally:
+        structlog.configure(**before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +138,7 @@ def server(
             *(["--plain"] if plain else []),
         ],
         cwd=ROOT,
+        env=unmeasured.environment(),
         stdout=subprocess.PIPE,
         text=True,
     ) as process:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import unmeasured
 from tests.servers import binaries
 
 ROWS = {
@@ -49,6 +50,7 @@ def test_the_quick_benchmark_reports_every_row() -> None:
         [sys.executable, "-m", "benchmarks.tuplespace", "--quick", "--json"],
         check=True,
         cwd=Path(__file__).parents[1],
+        env=unmeasured.environment(),
         capture_output=True,
         timeout=120,
     )
@@ -66,6 +68,7 @@ def test_the_algorithms_benchmark() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks.core", "--quick", "--json"],
         cwd=Path(__file__).parent.parent,
+        env=unmeasured.environment(),
         capture_output=True,
         text=True,
         check=True,

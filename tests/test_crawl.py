@@ -10,11 +10,16 @@ from warcio.archiveiterator import ArchiveIterator
 
 from gcs.core import traps
 from gcs.gatherer.crawl import Ending, Limits
+from gcs.simulate.verdict import read_log
 from gcs.simulate.web import Web, judge
 from gcs.simulate.webserver import serve
 from gcs.store.records import State
 from gcs.store.store import Store
 from tests.crawling import configured, crawl, server
+
+# The kernel stamps what arrives, so that no scheduling is in it: this is for clocks that are being set.
+TOLERANCE_S = 0.001
+MOVED_ROBOTS = "/static/robots.txt"
 
 
 async def test_a_whole_web_politely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +42,7 @@ async def test_a_whole_web_politely(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert max(verdict.most_at_once.values()) == 1
 
 
+@pytest.mark.alone
 async def test_requests_keep_their_distance(tmp_path: Path) -> None:
     """As the servers see it, requests to a host, and to an address, start as far apart as they must."""
     with server(tmp_path, 6, hosts=6, pages=50) as served:
@@ -46,20 +52,23 @@ async def test_requests_keep_their_distance(tmp_path: Path) -> None:
         )
         verdict = served.judged()
     closest = min((*verdict.closest_s.values(), *verdict.closest_at_address_s.values()))
-    # A busy machine may stamp a request late; a crawler without politeness would be at a hundredth of this.
-    assert closest > 0.07
+    assert closest > 0.1 - TOLERANCE_S
     assert max(verdict.most_at_once_at_address.values()) == 1
 
 
+@pytest.mark.alone
 async def test_several_at_a_time_keep_their_distance_too(tmp_path: Path) -> None:
     """A slow host that may have several requests under way has them, each a delay after the last one."""
     with server(tmp_path, 3, hosts=20, pages=300, plain=False, slowness=0.3) as served:
         config = configured(served.hosts, fetch={"delay_s": 0.02, "delay_factor": 0.0, "per_host": 3})
         await crawl(config, served.web.seeds, tmp_path / "crawl", limits=Limits(seconds=4))
         verdict = served.judged()
+        # To where the robots.txt of another host is moved, a request goes outside of the host's turns, for
+        # which a moment is reserved. On a busy machine it is not sent at that moment.
+        in_turns = [request for request in read_log(served.log) if request.target != MOVED_ROBOTS]
     assert 1 < max(verdict.most_at_once.values()) <= 3
     assert max(verdict.most_at_once_at_address.values()) <= config.fetch.per_address
-    assert min(verdict.closest_s.values()) > 0.005
+    assert min(judge(in_turns, served.web).closest_s.values()) > 0.02 - TOLERANCE_S
 
 
 async def test_everything_is_kept(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawling import ROOT, Server, command, gcs, server
+from tests.crawling import ROOT, Server, command, gcs, gcs_here, server
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_resumed_crawl_keeps_its_settings(served: Server, tmp_path: Path) -> N
     assert hosts.split()[0].startswith(host)
     assert len(hosts.split()) == 2
     other = next(each.name for each in served.web.hosts if each.name != host)
-    told = json.loads(gcs("why", f"http://{other}:{served.web.port}/", *into, "--json").stdout)
+    told = json.loads(gcs_here("why", f"http://{other}:{served.web.port}/", *into, "--json").stdout)
     assert told["rule"] == "no rule takes it in"
 
 
@@ -94,10 +94,10 @@ def test_a_resumed_crawl_keeps_its_settings(served: Server, tmp_path: Path) -> N
 )
 def test_what_cannot_be_begun(arguments: list[str], code: int, sentence: str, tmp_path: Path) -> None:
     """What is wrong with the command line or the configuration is one sentence."""
-    ran = gcs("crawl", *arguments, "--into", str(tmp_path / "c"))
-    assert ran.returncode == code
+    ran = gcs_here("crawl", *arguments, "--into", str(tmp_path / "c"))
+    assert ran.exit_code == code
     assert sentence in ran.stderr
-    assert "Traceback" not in ran.stderr
+    assert isinstance(ran.exception, SystemExit)
     # The next try, with what was missing, is not refused for what this one left behind.
     assert not (tmp_path / "c").exists()
 
@@ -142,14 +142,14 @@ def test_stopping_at_once(served: Server, tmp_path: Path) -> None:
 def test_why(crawled: Path, served: Server) -> None:
     """`gcs why` says where a URL stands, how it was found, or which rule keeps it out."""
     seed = served.web.seeds[0]
-    ran = gcs("why", seed, "--into", str(crawled), "--json")
-    assert ran.returncode == 0, ran.stderr
+    ran = gcs_here("why", seed, "--into", str(crawled), "--json")
+    assert ran.exit_code == 0, ran.stderr
     told = json.loads(ran.stdout)
     assert (told["state"], told["status"], told["via"]) == ("done", 200, "seed")
-    picture = json.loads(gcs("why", f"{seed}x.jpg", "--into", str(crawled), "--json").stdout)
+    picture = json.loads(gcs_here("why", f"{seed}x.jpg", "--into", str(crawled), "--json").stdout)
     assert (picture["state"], picture["rule"]) == ("unknown", "crawl.skip has jpg")
-    nowhere = gcs("why", seed, "--into", str(crawled.parent / "nothing"))
-    assert nowhere.returncode == 2
+    nowhere = gcs_here("why", seed, "--into", str(crawled.parent / "nothing"))
+    assert nowhere.exit_code == 2
     assert "holds no crawl" in nowhere.stderr
 
 
@@ -157,8 +157,8 @@ def test_why(crawled: Path, served: Server) -> None:
 def test_export(crawled: Path, kind: str, tmp_path: Path) -> None:
     """Whatever was kept can be written in every format, to a file or to standard output."""
     output = tmp_path / "out"
-    ran = gcs("export", kind, "--into", str(crawled), "-o", str(output))
-    assert ran.returncode == 0, ran.stderr
+    ran = gcs_here("export", kind, "--into", str(crawled), "-o", str(output))
+    assert ran.exit_code == 0, ran.stderr
     count = int(ran.stderr.split()[0].replace(",", ""))
     assert count > 0
     content = output.read_bytes()
@@ -170,28 +170,28 @@ def test_export(crawled: Path, kind: str, tmp_path: Path) -> None:
 
 def test_checks(served: Server) -> None:
     """`gcs check` says what would be made of a URL."""
-    told = json.loads(gcs("check", "url", "HTTP://www.Example.org:80/a/../b#c", "--json").stdout)
+    told = json.loads(gcs_here("check", "url", "HTTP://www.Example.org:80/a/../b#c", "--json").stdout)
     assert told["url"] == "http://www.example.org/b"
     assert told["surt"] == "org,example,www)/b"
-    scope = gcs("check", "scope", "http://a.test/login", "-s", "crawl.scope=-regex:login")
+    scope = gcs_here("check", "scope", "http://a.test/login", "-s", "crawl.scope=-regex:login")
     assert "in scope:      no" in scope.stdout
     seed = served.web.seeds[0]
-    robots = json.loads(gcs("check", "robots", seed, "--json", hosts=served.hosts).stdout)
+    robots = json.loads(gcs_here("check", "robots", seed, "--json", hosts=served.hosts).stdout)
     assert robots["allowed"] is True
-    assert gcs("check", "url", "http://[nonsense").returncode == 2
+    assert gcs_here("check", "url", "http://[nonsense").exit_code == 2
 
 
 def test_doctor(tmp_path: Path) -> None:
     """`gcs doctor` looks at everything, and its exit code says whether something is wrong."""
-    well = gcs("doctor", "--into", str(tmp_path))
-    assert well.returncode == 0
+    well = gcs_here("doctor", "--into", str(tmp_path))
+    assert well.exit_code == 0
     assert "open files" in well.stdout
     assert "DNS" in well.stdout
-    ill = gcs("doctor", "--into", str(tmp_path), "--json", "-s", "redis.url=redis://127.0.0.1:1/0")
-    assert ill.returncode == 4
+    ill = gcs_here("doctor", "--into", str(tmp_path), "--json", "-s", "redis.url=redis://127.0.0.1:1/0")
+    assert ill.exit_code == 4
     assert {finding["what"]: finding["grade"] for finding in json.loads(ill.stdout)}["Redis"] == "error"
-    full = gcs("doctor", "--into", str(tmp_path), "-s", "store.keep_free=1000000GiB")
-    assert full.returncode == 7
-    nameless = gcs("doctor", "--into", str(tmp_path), "--host", "no-such-host.invalid")
-    assert nameless.returncode == 5
+    full = gcs_here("doctor", "--into", str(tmp_path), "-s", "store.keep_free=1000000GiB")
+    assert full.exit_code == 7
+    nameless = gcs_here("doctor", "--into", str(tmp_path), "--host", "no-such-host.invalid")
+    assert nameless.exit_code == 5
     assert os.sep in full.stdout

@@ -87,7 +87,7 @@ def fetched(directory: Path) -> int:
 
 def until(condition: Callable[[], object], what: str) -> None:
     """Wait for something."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, f"{what} was waited for in vain"
         time.sleep(0.05)

@@ -16,6 +16,7 @@ from gcs.core.partition import Partition, Terms, bound, prices
 from gcs.core.partition.problem import problem
 from gcs.core.partition.search import _Search
 from gcs.simulate.partition import World, links
+from tests.effort import examples
 
 FloatArray = npt.NDArray[np.float64]
 CLOSE = 1 + 1e-6
@@ -189,7 +190,7 @@ class TestWorkedExamples:
 class TestAlways:
     """What holds for every problem."""
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(cases())
     def test_everything_has_one_owner_who_may_own_it(self, case: Case) -> None:
         """Every algorithm gives every superpage to one gatherer with a rate for it."""
@@ -210,7 +211,7 @@ class TestAlways:
         ):
             assert is_sound(found, case, linked=True)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(cases(), st.booleans(), st.booleans())
     def test_improvement_never_makes_worse(self, case: Case, linked: bool, priced: bool) -> None:
         """An improved partition has no larger makespan than the one it started from, whatever that was."""
@@ -221,7 +222,7 @@ class TestAlways:
         found = partition.improve(start, w, r, links=table, comm_rates=comm, terms=case.terms, priced=priced)
         assert found.makespan <= start.makespan
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(cases())
     def test_two_is_never_worse_than_one(self, case: Case) -> None:
         """On II's own objective Partition II is at most what Partition I comes to."""
@@ -231,7 +232,7 @@ class TestAlways:
         )
         assert partition.greedy_with_links(w, r, case.links, case.comm_rates).makespan <= first.makespan
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(cases(superpages=6, gatherers=3))
     def test_the_bound_is_below_the_optimum_and_rounding_within_twice_the_bound(self, case: Case) -> None:
         """bound ≤ optimum ≤ every partition, and LP rounding ≤ 2 · bound."""
@@ -243,7 +244,7 @@ class TestAlways:
         for found in (partition.greedy(w, r), partition.assign(w, r), partition.round_lp(w, r)):
             assert found.makespan * CLOSE >= case.optimum
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(cases(superpages=20))
     def test_the_bound_with_moving_costs_is_below_every_partition(self, case: Case) -> None:
         """What moves cost raises the bound too, and it still holds."""
@@ -253,7 +254,7 @@ class TestAlways:
         assert rounded <= 2 * least * CLOSE
         assert least <= min(rounded, partition.assign(w, r, terms=terms).makespan) * CLOSE
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(cases(holes=False), st.integers(0, 2**32))
     def test_caps_are_kept_where_there_is_room(self, case: Case, seed: int) -> None:
         """With as much room to spare as a superpage takes, at every gatherer, no cap is exceeded."""
@@ -274,7 +275,7 @@ class TestAlways:
             assert found.over_cap == 0
             assert (used <= np.asarray(terms.caps) * CLOSE).all()
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(cases(), st.floats(0.1, 1.0))
     def test_improvement_never_exceeds_caps_by_more(self, case: Case, room: float) -> None:
         """Where caps cannot all be kept, what is over them does not grow; else it is 0 before all else."""
@@ -554,7 +555,7 @@ class TestRates:
         assert (partition.complete_rates(np.full((2, 3), np.nan), np.ones((2, 3))) == 1).all()
         assert (partition.complete_rates(np.ones((2, 3)), np.zeros((2, 3))) == 1).all()
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 2**32))
     def test_all_rates_can_be_used(self, k: int, m: int, seed: int) -> None:
         """Whatever was observed, every rate is positive and within what was seen, give or take."""
@@ -592,7 +593,7 @@ class TestLinked:
         assert better.makespan < min(two.makespan, seen.makespan)
         assert better.cut_links < two.cut_links
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(15), deadline=None)
     @given(cases(superpages=30))
     def test_the_search_keeps_its_books(self, case: Case) -> None:
         """Times that the search keeps while it moves and swaps are those of the partition it ends with."""

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from gcs.simulate.verdict import Request, read_log
 from tests import crawling, servers
 from tests.gatherers import gatherers
@@ -26,6 +28,7 @@ def changes(requests: Sequence[Request], place: Callable[[Request], str]) -> lis
     return apart
 
 
+@pytest.mark.alone
 def test_gatherers_are_as_polite_as_one(tmp_path: Path) -> None:
     """Hosts that are split, and addresses that hosts share, are asked no sooner than one gatherer would."""
     settings = [
@@ -56,6 +59,7 @@ def test_gatherers_are_as_polite_as_one(tmp_path: Path) -> None:
     at_addresses = changes(requests, lambda request: addresses[request.host])
     assert at_hosts
     assert at_addresses
-    # On a busy machine the server may read late, once in a while, what was sent in time.
-    assert sum(apart < DELAY_S - TOLERANCE_S for apart in (*at_hosts, *at_addresses)) <= 1
+    assert min((*at_hosts, *at_addresses)) >= DELAY_S - TOLERANCE_S
+    closest = min((*verdict.closest_s.values(), *verdict.closest_at_address_s.values()))
+    assert closest >= DELAY_S - TOLERANCE_S
     assert max((*verdict.most_at_once.values(), *verdict.most_at_once_at_address.values())) == 1

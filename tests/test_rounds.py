@@ -24,6 +24,7 @@ from gcs.core.rounds.records import STRATEGIES
 from gcs.core.rounds.sides import cut_hosts, end_of_host, host_of, whole_hosts
 from gcs.core.tree import Expansion
 from gcs.core.urls import key
+from tests.effort import examples
 
 EMPTY = Expansion().to_bytes()
 ALL = ("a", "b", "c", "d", "e", "f")
@@ -218,7 +219,7 @@ class TestEveryPlan:
     """What holds for every strategy, whatever happened before."""
 
     @given(cases())
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(75), deadline=None)
     def test_respects_everyone(self, case: Case) -> None:
         """Only the free and the pinned own anything, and the pinned exactly what they hold."""
         plan = case.run().plan
@@ -228,7 +229,7 @@ class TestEveryPlan:
             assert plan.ranges(who) == held.ranges(who)
 
     @given(cases())
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     def test_keeps_hosts_whole(self, case: Case) -> None:
         """Unless hosts may be split, one gatherer owns all of a host that the pinned do not hold."""
         if case.terms.split_hosts:
@@ -241,7 +242,7 @@ class TestEveryPlan:
             assert len(inside - {*case.pinned}) <= 1
 
     @given(cases(), st.randoms(use_true_random=False))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     def test_is_the_same_whoever_leads(self, case: Case, random: Random) -> None:
         """The same arguments give the same outcome, in whichever order the reports have come."""
         shuffled = [*case.reports]
@@ -249,7 +250,7 @@ class TestEveryPlan:
         assert case.run() == case.run(shuffled)
 
     @given(cases())
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     def test_forecasts_what_can_be(self, case: Case) -> None:
         """Times are those of everyone who stays, finite, and never all below the bound."""
         forecast = case.run().forecast
@@ -260,7 +261,7 @@ class TestEveryPlan:
         assert forecast.cut_links >= 0
 
     @given(cases())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     def test_hands_on_a_state_that_restores_exactly(self, case: Case) -> None:
         """What the next leader reads is what this one knew, and gatherers begin to count at nothing."""
         outcome = case.run()

@@ -25,7 +25,7 @@ def partitions() -> Report:
         progress=shown.append,
         gatherers=40,
         superpages=30_000,
-        repeats=2,
+        repeats=1,
         sizes=((16, 320), (40, 1_000), (40, 26_000)),
     )
     assert shown == sorted(shown)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import unmeasured
 from tests.servers import binaries
 from tests.soak import Failed, packed, unpacked
 from tests.soak.__main__ import perform
@@ -27,6 +28,7 @@ def soak(act: str, *options: str, server: str, timeout_s: float) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "tests.soak", "--act", act, "--server", server, *options],
         cwd=ROOT,
+        env=unmeasured.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

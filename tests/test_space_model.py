@@ -4,15 +4,12 @@ Both the in-memory space and a real server run on a clock that only the test mov
 in the server functions a field of the space in place of TIME. So leases and times to live end exactly when
 the model says. No two ends ever coincide: steps of the clock are multiples of 1,024 ms, and every lease and
 every time to live has a remainder of its own.
-
-GCS_MODEL_EXAMPLES sets how many sequences are tried.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import secrets
 import threading
 import time
@@ -39,6 +36,7 @@ from hypothesis.stateful import (
 import tuplespace
 from tests import servers
 from tests.conftest import SetClock
+from tests.effort import examples
 from tuplespace import (
     ANY,
     DEAD_LETTER,
@@ -55,7 +53,7 @@ from tuplespace.remote import RemoteBackend
 from tuplespace.space import Taken
 from tuplespace.testing.stage import Stage, hold, listed
 
-EXAMPLES = int(os.environ.get("GCS_MODEL_EXAMPLES", "40"))
+EXAMPLES = examples(40)
 STEP_MS = 1024
 INDEX = {"a": (1, 2), "b": ()}
 

@@ -31,6 +31,7 @@ from gcs.store.records import (
     host_of,
 )
 from gcs.store.store import Store
+from tests.effort import examples
 
 SETTINGS = config.Store(keep_free_bytes=0)
 TINY = Bounds(hosts=2, window=6, band_window=3, pieces_at_once=2, retries_at_once=2)
@@ -529,7 +530,7 @@ def _rank(entry: Entry) -> tuple[int, bool, int]:
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=20,
+    max_examples=examples(20),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -10,6 +10,7 @@ from gcs.summary import Document, Heading, Level, Link, read
 from gcs.summary import records as limits
 from gcs.summary.directives import Directives, is_followed, of_header, of_meta, refresh_target
 from gcs.summary.hypertext import read_full, read_links
+from tests.effort import examples
 
 URL = "http://host.test/dir/page"
 PAGE = b"""<!DOCTYPE html>
@@ -161,7 +162,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(st.lists(PIECES, max_size=12).map("".join))
 @example('<h1 title="<a href=x>">')
 @example("<h1\n<A href=z</script> class='c' <svg")
@@ -201,7 +202,7 @@ def _check(found: Document) -> None:
     assert len(found.headings) <= limits.MAX_HEADINGS
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(100))
 @given(
     MARKUP | st.binary(max_size=300),
     st.sampled_from(["text/html", "text/html; charset=big5", "", "text/plain"]),

@@ -4,7 +4,7 @@ The log has one line per request, in the order in which the answers were sent:
 
     1731736812.123456 0.000213 h003.test /s1/d0/p1.html 200 18233 agent (with anything in it)
 
-which is the start (when the request had been read), the seconds until the answer was sent, host, target,
+which is the start (when the request had arrived), the seconds until the answer was sent, host, target,
 status, bytes of the body, and the user agent.
 """
 

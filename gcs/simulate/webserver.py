@@ -15,7 +15,9 @@ import json
 import math
 import resource
 import signal
+import socket
 import ssl
+import struct
 import tempfile
 import time
 from collections import Counter
@@ -39,6 +41,9 @@ _CHUNK_BYTES = 8 << 10
 _FLUSH_EVERY_S = 0.1
 _BIND_ATTEMPTS = 50
 _BACKLOG = 512
+# What is received comes with when it arrived, however late it is read: `SO_TIMESTAMPNS` of Linux, socket(7).
+_STAMPED = 35
+_STAMP = struct.Struct("@qq")
 _PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
@@ -104,6 +109,7 @@ async def _listeners(web: Web, port: int) -> list[tuple[bool, trio.SocketListene
             for address, is_tls in addresses.items():
                 at = made[0][1].socket.getsockname()[1] if made else port
                 listener = (await trio.open_tcp_listeners(at, host=address, backlog=_BACKLOG))[0]
+                listener.socket.setsockopt(socket.SOL_SOCKET, _STAMPED, 1)  # accepted ones inherit it
                 made.append((is_tls, listener))
             return made
         except OSError as error:
@@ -138,23 +144,35 @@ async def _converse(served: Served, stream: Stream) -> None:
     """Answer the requests of one connection."""
     served.connections += 1
     try:
-        buffer, count = b"", 0
+        buffer, count, arrived = b"", 0, 0.0
         while True:
             end = buffer.find(b"\r\n\r\n")
             while end < 0:
-                received = await stream.receive_some(_RECEIVE_BYTES)
+                received, arrived = await _receive(stream)
                 if not received or len(buffer) > _MAX_HEAD_BYTES:
                     return
                 buffer += received
                 end = buffer.find(b"\r\n\r\n")
             head, buffer = buffer[:end], buffer[end + 4 :]
             count += 1
-            if not await _answer(served, stream, _Head.read(head), count):
+            if not await _answer(served, stream, _Head.read(head), count, arrived):
                 return
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
+    except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
         return
     finally:
         await trio.aclose_forcefully(stream)
+
+
+async def _receive(stream: Stream) -> tuple[bytes, float]:
+    """Some bytes, and the Unix time at which the last of them arrived; over TLS, at which they were read."""
+    if not isinstance(stream, trio.SocketStream):
+        return bytes(await stream.receive_some(_RECEIVE_BYTES)), time.time()
+    received, notes, _, _ = await stream.socket.recvmsg(_RECEIVE_BYTES, socket.CMSG_SPACE(_STAMP.size))
+    for level, kind, note in notes:
+        if (level, kind) == (socket.SOL_SOCKET, _STAMPED):
+            seconds, nanoseconds = _STAMP.unpack(note)
+            return received, seconds + nanoseconds / 1e9
+    return received, time.time()
 
 
 @dataclass(slots=True)
@@ -190,9 +208,8 @@ class _Head:
         )
 
 
-async def _answer(served: Served, stream: Stream, head: _Head, count: int) -> bool:
+async def _answer(served: Served, stream: Stream, head: _Head, count: int, start: float) -> bool:
     """Answer one request; whether the connection may be used again."""
-    start, clock = time.time(), time.perf_counter()
     web, is_get = served.web, head.method == "GET"
     host = web.by_name.get(head.host)
     if not is_get and head.method != "HEAD":
@@ -211,7 +228,7 @@ async def _answer(served: Served, stream: Stream, head: _Head, count: int) -> bo
     framing = host.framing if host else Framing.LENGTH
     keep = head.keep_alive and framing is not Framing.CLOSE and (most is None or count < most)
     wire = _wire(answer, framing, keep=keep, with_body=is_get)
-    taken_s = time.perf_counter() - clock
+    taken_s = max(0.0, time.time() - start)
     status = CUT_OFF
     try:
         await stream.send_all(wire)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from warcio.archiveiterator import ArchiveIterator
 
 from gcs.gatherer.crawl import BATCH, READ_AT_ONCE, UNREAD
+from tests import unmeasured
 from tests.crawling import ROOT, Server, command, server
 from tests.soak import Failed
 from tests.soak.progress import Progress
@@ -39,7 +40,9 @@ def _rage(directory: Path, served: Server, kills: int, rng: random.Random, progr
     killed = 0
     for number in range(kills):
         progress.show(f"crawl: kill {number + 1} of {kills}", time.monotonic())
-        with subprocess.Popen(line, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            line, cwd=ROOT, env=unmeasured.environment(), stderr=subprocess.DEVNULL
+        ) as process:
             time.sleep(1.0 + rng.random())
             process.send_signal(signal.SIGKILL)
             killed += process.wait() == -signal.SIGKILL
