@@ -23,6 +23,9 @@ from gcs.gatherer.node import Node
 from gcs.store.records import Batch
 
 ROWS: Final = 2_000
+"""Rows in a piece."""
+ROWS_AT_ONCE: Final = 8_000
+"""Rows that are written to outboxes, or let go, in one commit."""
 _PIECES_AT_ONCE: Final = 64
 _UNSENT_BYTES: Final = 8 << 20
 """What may wait in an outbox before more rows are read for it."""
@@ -77,7 +80,8 @@ class HandOver:
                 if rows:
                     batch.rows.append((piece.peer, packed))
                     count += rows
-                if count >= ROWS:
+                await trio.lowlevel.checkpoint()
+                if count >= ROWS_AT_ONCE:
                     await self._sent_off(batch, together)
                     batch, together, count = Batch(), [], 0
                     await self._until_there_is_room(piece.peer)
@@ -131,7 +135,7 @@ class HandOver:
                 some, at = self._store.keys(at, place[1], ROWS, passed=False)
                 keys += some
                 await trio.lowlevel.checkpoint()
-                if len(keys) >= ROWS:
+                if len(keys) >= ROWS_AT_ONCE:
                     await self._release(keys)
                     keys = []
         if keys:
