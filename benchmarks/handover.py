@@ -40,7 +40,7 @@ from tuplespace import embedded
 
 _AT_ONCE = 5_000
 _SETTLED_S = 4.0
-_PACE = ["rebalance.cooldown=1s", "member.heartbeat=500ms"]
+_PACE = ["rebalance.cooldown=1m", "member.heartbeat=500ms"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -219,7 +219,7 @@ class Partition(_Section):
 
     method: Annotated[str, Choice(("I", "II", "auto"))] = "auto"
     delta: Annotated[float, Decimals(1, 1_000)] = 20.0
-    worth: Annotated[float, Decimals(0, 1)] = 0.05
+    worth: Annotated[float, Decimals(0, 1)] = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
