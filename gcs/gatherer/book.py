@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gcs.gatherer.handover import FOUND_AGAIN
 from gcs.store.store import Store
 
 
@@ -25,5 +26,6 @@ def book_of(store: Store) -> dict[str, Any]:
         "dropped": counts.dropped,
         "passed": counts.passed,
         "in_flight": store.statistics().in_flight,
+        "found_again": store.counters().get(FOUND_AGAIN, 0),
         "outboxes": {to: box.entries for to, box in boxes.items()},
     }

@@ -54,6 +54,9 @@ from gcs.store.store import Store
 BATCH: Final = 64
 READ_AT_ONCE: Final = 32
 UNREAD: Final = 64
+HEAVY: Final = 4_000
+"""URLs that others add to a batch at most, unless one part has more: nothing is taken off the queue while a
+batch is decided about."""
 SINCE: Final = 100_000
 """URLs that are remembered from a report to the next plan; more are not counted again."""
 LINKS_COUNTED: Final = 16
@@ -544,7 +547,7 @@ class Crawl:
             meta[NOVELTY] = self._visitor.admission.novelty.to_bytes()
             meta[EXPANSION] = self.expansion.to_bytes()
             self._statistics_at = trio.current_time() + STATISTICS_EVERY_S
-        parts, self._parts = self._parts, []
+        parts = self._some_parts()
         own, passed = self._territory.route(found)
         batch = Batch(finished, own, passed=passed, meta=meta)
         for part in parts:
@@ -563,6 +566,19 @@ class Crawl:
         self.tally.grown(counts.done + counts.dropped, counts.accepted)
         self._hosts.unpark(count=LOCATORS)
         self._work.unpark()
+
+    def _some_parts(self) -> list[_Part]:
+        """Parts for the next batch: at least one, and no more than can be decided about in a moment."""
+        chosen, weight = 0, 0
+        for part in self._parts:
+            weight += part.batch.weight
+            if chosen and weight > HEAVY:
+                break
+            chosen += 1
+        parts, self._parts = self._parts[:chosen], self._parts[chosen:]
+        if self._parts:
+            self._filled.set()
+        return parts
 
     async def _written(self, batch: Batch) -> Committed:
         """Commit, and again while the disk is full."""

@@ -32,7 +32,7 @@ END: Final = "end"
 WITNESS: Final = "witness"
 MANNERS: Final = "manners"
 _MANNERS_AT_ONCE: Final = 1_000
-_AT_ONCE: Final = 4
+_AT_ONCE: Final = 2
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 

@@ -25,7 +25,9 @@ from gcs.store.records import Batch
 ROWS: Final = 2_000
 """Rows in a piece."""
 ROWS_AT_ONCE: Final = 8_000
-"""Rows that are written to outboxes, or let go, in one commit."""
+"""Rows that are written to outboxes in one commit."""
+RELEASED_AT_ONCE: Final = 4_000
+FOUND_AGAIN: Final = "found again after a loss"
 _PIECES_AT_ONCE: Final = 64
 _UNSENT_BYTES: Final = 8 << 20
 """What may wait in an outbox before more rows are read for it."""
@@ -135,7 +137,7 @@ class HandOver:
                 some, at = self._store.keys(at, place[1], ROWS, passed=False)
                 keys += some
                 await trio.lowlevel.checkpoint()
-                if len(keys) >= ROWS_AT_ONCE:
+                if len(keys) >= RELEASED_AT_ONCE:
                     await self._release(keys)
                     keys = []
         if keys:
@@ -164,7 +166,8 @@ class HandOver:
             await trio.lowlevel.checkpoint()
             if keys:
                 own, passed = self._node.sorted_out(self._store.founds(keys), always=True)
-                await self._node.crawl.commit(Batch(found=own, passed=passed))
+                counters = {FOUND_AGAIN: len(keys)}
+                await self._node.crawl.commit(Batch(found=own, passed=passed, counters=counters))
                 self._exchange.hurry()
         await self._node.resent(lost)
 

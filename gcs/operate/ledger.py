@@ -118,6 +118,7 @@ def add_up(books: Books) -> Audit:
         if sender != receiver
     ]
     totals = {name: sum(book[name] for book in books.values()) for name in _TOTALS}
+    totals["found_again"] = sum(book.get("found_again", 0) for book in books.values())
     totals["in_outboxes"] = sum(sum(book["outboxes"].values()) for book in books.values())
     failures: Counter[str] = Counter()
     for book in books.values():
@@ -190,9 +191,20 @@ def _shown(view: View, answers: Answers, found: Audit, verdict: Verdict) -> Answ
         *(table(["from", "to", "sent", "received", "outbox", "missing"], pairs) if pairs else []),
         *([""] if pairs else []),
         *answers.complaints,
+        *_losses(found),
         _sentence(view, found, verdict),
     ]
     return Answer(facts, lines, _CODES.get(verdict, ExitCode.OK))
+
+
+def _losses(found: Audit) -> list[str]:
+    """What gatherers that were lost for good have cost."""
+    again = found.totals["found_again"]
+    return (
+        [f"{again:,} URLs were found again, and are fetched again, after a gatherer was lost."]
+        if again
+        else []
+    )
 
 
 def _sentence(view: View, found: Audit, verdict: Verdict) -> str:

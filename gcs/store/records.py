@@ -88,6 +88,8 @@ class Finished:
     """Its line of the crawl log, with the newline."""
 
 
+_CHUNK_ROWS: Final = 2_000
+"""About what `Store.chunk` packs."""
 _WORK: Final = ("finished", "found", "passed", "moved", "released", "erased", "again", "rows", "mail")
 
 
@@ -133,6 +135,12 @@ class Batch:
     def is_work(self) -> bool:
         """Whether it says anything about URLs, beyond what is noted beside them."""
         return any(getattr(self, name) for name in _WORK)
+
+    @property
+    def weight(self) -> int:
+        """How many URLs have to be decided about, roughly."""
+        urls = len(self.found) + len(self.passed) + len(self.released) + len(self.erased) + len(self.again)
+        return urls + _CHUNK_ROWS * len(self.moved)
 
     def add(self, other: "Batch") -> None:
         """Write another batch together with this one."""
