@@ -1,0 +1,265 @@
+"""One gatherer among others, in one process: a real store, a space in memory, and others that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgpack
+import pytest
+import structlog
+import trio
+
+from gcs import board as boards
+from gcs.board import Board, Member, Pulse
+from gcs.config import Config
+from gcs.core.holdings import NOBODY, Charter, Holdings, Standing
+from gcs.core.placement import Plan
+from gcs.core.rulings import Rulings
+from gcs.core.tree import Expansion
+from gcs.core.urls import key
+from gcs.fetch.transport import Transport
+from gcs.gatherer.admission import Admission
+from gcs.gatherer.crawl import Crawl
+from gcs.gatherer.exchange import Exchange
+from gcs.gatherer.handover import HandOver
+from gcs.gatherer.links import Targets
+from gcs.gatherer.membership import Membership
+from gcs.gatherer.node import HEARD, Node
+from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.visit import Visitor
+from gcs.store import mail, moving
+from gcs.store.records import Batch, Finished, Found, State
+from gcs.store.store import Store
+from gcs.summary import plugins
+from tuplespace import memory
+
+EXPANSION = Expansion().to_bytes()
+ONE = key("http://h.example/only-a-knew")
+
+
+@dataclass
+class Gatherer:
+    """All parts of a gatherer that the tests need."""
+
+    node: Node
+    board: Board
+    exchange: Exchange
+    hand_over: HandOver
+    membership: Membership
+
+    def charter(self, epoch: int, owner: str, source: str = NOBODY, **more: Any) -> Charter:
+        """One owner has everything."""
+        members = more.pop("members", {self.node.id: "me", "A": "A", "B": "B"})
+        owners, sources = Plan.of([("", owner)]), Plan.of([("", source)])
+        return Charter(epoch, owners, sources, members, expansion=EXPANSION, **more)
+
+
+@asynccontextmanager
+async def gatherer(directory: Path, **sections: Any) -> AsyncIterator[Gatherer]:
+    """A gatherer whose crawl runs, and fetches nothing."""
+    config = Config()
+    settings = {"store": {"keep_free_bytes": 0}, "member": {"heartbeat_s": 0.05}, **sections}
+    config = replace(
+        config, **{name: replace(getattr(config, name), **given) for name, given in settings.items()}
+    )
+    async with memory.connect(memory.Server()) as client, Transport(config.fetch) as transport:
+        with Store.open(directory, config.store, resume=True) as store:
+            node = Node(config, store)
+            admission = Admission(config, year=datetime.now(UTC).year, rulings=lambda: node.rulings)
+            loaded = plugins.load(structlog.get_logger())
+            visitor = Visitor(config, Targets(cleaning(config)), admission, loaded)
+            node.crawl = Crawl(config, store, transport, visitor, Expansion(), territory=node)
+            node.rulings = Rulings().pause("*", 0)
+            board = Board(client, config)
+            exchange = Exchange(node, board)
+            made = Gatherer(
+                node,
+                board,
+                exchange,
+                HandOver(node, exchange),
+                Membership(node, board, exchange, lambda _: None),
+            )
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(node.crawl.run)
+                yield made
+                nursery.cancel_scope.cancel()
+
+
+async def delivered(here: Gatherer, receiver: str, seconds: float) -> list[tuple[str, str]]:
+    """What one receives, and acknowledges, in some time."""
+    got: list[tuple[str, str]] = []
+    applied = 0
+    inbox = here.board.inbox(receiver)
+    with trio.move_on_after(seconds):
+        while True:
+            async with inbox.take("batch", str, int, int, int, int, bytes, many=32) as taken:
+                for _, _, _, last, _, _, packed in taken:
+                    for piece in msgpack.unpackb(packed):
+                        got += _entries(piece)
+                    applied = max(applied, int(last))  # type: ignore[arg-type]
+            pulse = Pulse(receiver, "x", applied={here.node.id: applied})
+            here.exchange.heard([Member(receiver, 1, pulse, 0.0)])
+    return got
+
+
+def _entries(piece: bytes) -> list[tuple[str, str]]:
+    letter = mail.unpack(piece)
+    if letter.kind == "rows":
+        return [("row", each) for each in moving.unpack(letter.data).keys]
+    if letter.kind == "found":
+        return [("found", each.key) for each in letter.found]
+    return [("mail", msgpack.unpackb(letter.data)[0])]
+
+
+def test_what_comes_with_a_new_plan_is_not_lost(tmp_path: Path) -> None:
+    """A URL of the old plan, beside a batch that brings the new one, reaches the new owner."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, me))
+            await here.board.publish(here.charter(2, "B", me))
+            inbox = here.board.inbox(me)
+            old, new = (mail.pack_found([Found(each, 1)]) for each in (ONE, key("http://i.example/")))
+            await inbox.out("batch", "A", 1, 1, 1, 1, msgpack.packb([old]))
+            await inbox.out("batch", "Z", 1, 1, 1, 2, msgpack.packb([new]))
+            for task in (here.hand_over.run, here.exchange.send, here.exchange.forget, here.exchange.receive):
+                nursery.start_soon(task)
+            got = await delivered(here, "B", 3)
+            assert {each for kind, each in got if kind in ("row", "found")} == {ONE, key("http://i.example/")}
+            assert ("mail", "end") in got
+            assert here.node.holdings == Holdings()
+            assert not here.node.store.counts().queued
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_what_was_passed_into_a_lost_range_is_found_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, "B"))
+            own, passed = here.node.sorted_out([Found(ONE, 1)], always=False)
+            assert (own, [each.to for each in passed]) == ([], ["B"])
+            await here.node.crawl.commit(Batch(passed=passed))
+            await here.node.adopt(here.charter(2, me, members={me: "me"}, lost=[("", None)], departed=["B"]))
+            nursery.start_soon(here.hand_over.run)
+            with trio.fail_after(5):
+                while here.node.resend:
+                    await here.node.changed.wait()
+            assert here.node.store.get(ONE).state is State.QUEUED  # type: ignore[union-attr]
+            assert all(box.first == box.next for box in here.node.store.outboxes().values())
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_a_piece_that_cannot_be_sent_holds_up_no_other(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            await here.node.adopt(here.charter(1, "B"))
+            await here.node.crawl.commit(
+                Batch(mail=[("A", bytes(2 << 20)), ("B", msgpack.packb(["end", "", None]))])
+            )
+            nursery.start_soon(here.exchange.send)
+            assert await delivered(here, "B", 2) == [("mail", "end")]
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_long_urls_are_sent_in_pieces_that_fit(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            await here.node.adopt(here.charter(1, "B"))
+            found = [Found(key(f"http://h.example/{number}{'x' * 1000}"), 1) for number in range(2000)]
+            _, passed = here.node.sorted_out(found, always=False)
+            await here.node.crawl.commit(Batch(passed=passed))
+            box = here.node.store.outboxes()["B"]
+            assert box.entries == 2000
+            assert box.next - box.first > 5
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("silent_s", [0, 500])
+def test_silence_counts_over_a_restart(silent_s: float, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            await here.node.adopt(here.charter(1, here.node.id))
+            heard = f"{here.node.clock() - silent_s:.0f}".encode()
+            await here.node.crawl.commit(Batch(meta={HEARD: heard}))
+        async with gatherer(tmp_path / "s") as again:
+            again.node.rulings = Rulings()
+            assert again.node.may_begin() == (silent_s == 0)
+
+    trio.run(run)
+
+
+class TestEnd:
+    """The end is declared, and believed, only when it is true."""
+
+    async def _looks(self, here: Gatherer, count: int) -> None:
+        for _ in range(count):
+            await here.membership._look_around()
+
+    def test_alone_and_quiet(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                await self._done(here)
+                nursery.start_soon(here.membership.conclude)
+                with trio.fail_after(5):
+                    while not here.node.finished:
+                        await self._looks(here, 1)
+                        await trio.sleep(0.01)
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    def test_not_while_a_seed_waits(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                await self._done(here)
+                await here.board.seed(["http://h.example/"])
+                nursery.start_soon(here.membership.conclude)
+                for _ in range(30):
+                    await self._looks(here, 1)
+                    await trio.sleep(0.01)
+                assert boards.FINISHED not in await here.board.now()
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    def test_not_while_a_lost_member_owns_something(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            impatient = {"heartbeat_s": 0.05, "forget_after_s": 0.01}
+            async with (
+                gatherer(tmp_path / "s", member=impatient) as here,
+                trio.open_nursery() as nursery,
+            ):
+                await self._done(here, {"A": "A"})
+                await here.board.beat("A", 1, Pulse("A", "x", epoch=1))
+                nursery.start_soon(here.membership.conclude)
+                for _ in range(30):
+                    await self._looks(here, 1)
+                    await trio.sleep(0.01)
+                assert "A" in here.membership.lost()
+                assert boards.FINISHED not in await here.board.now()
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    async def _done(self, here: Gatherer, others: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Everything that this gatherer ever knew is done."""
+        me = here.node.id
+        await here.node.adopt(here.charter(1, me, members={me: "me", **others}))
+        done = Finished(key=ONE, state=State.DONE, status=200, at=0.0, attempts=1)
+        await here.node.crawl.commit(Batch(finished=[done]))
+        assert here.node.holdings.standing(ONE) is Standing.HELD
