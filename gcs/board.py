@@ -39,8 +39,6 @@ CHARTER: Final = "charter"
 CALL: Final = "call"
 RULINGS: Final = "rulings"
 FINISHED: Final = "finished"
-ENDED: Final = "finished"
-"""The standing of a gatherer that has seen that all is done."""
 OPERATOR: Final = "operator"
 """The reason of a wish that came from an operator."""
 _INDEX: Final = {
@@ -78,6 +76,8 @@ class Pulse:
     applied: Mapping[str, int] = field(default_factory=dict)
     """By sender: the last batch that is on disk."""
     quiet: bool = False
+    ended: bool = False
+    """Whether it has seen that all is done."""
     activity: int = 0
     leaving: Mapping[str, int] = field(default_factory=dict)
     """Ranges that are on their way, by receiver."""

@@ -192,6 +192,7 @@ class Membership:
             standing=self._standing(),
             applied=self._exchange.applied,
             quiet=node.is_quiet(),
+            ended=node.finished,
             activity=node.crawl.activity,
             leaving=dict(leaving),
             coming=dict(coming),
@@ -203,10 +204,10 @@ class Membership:
         node = self._node
         if node.has_left:
             return "left"
-        if node.finished:
-            return boards.ENDED
         if node.draining:
             return "draining"
+        if node.finished:
+            return "finished"
         if node.charter is None or node.id not in node.charter.members:
             return "joining"
         return "paused" if node.rulings.is_paused(node.name) else "crawling"
@@ -217,7 +218,7 @@ class Membership:
         began = trio.current_time()
         pulse = self.pulse()
         await self._board.beat(node.id, self._beat, pulse)
-        node.has_told_the_end = pulse.standing == boards.ENDED
+        node.has_told_the_end = pulse.ended
         self.members = await self._board.members()
         self._watch()
         self._refuse_namesakes()
@@ -359,7 +360,7 @@ class Membership:
             return
         if node.id not in charter.members and not node.draining:
             await self._ask("join")
-        staying = any(each.pulse.standing in ("crawling", "joining") for each in self.alive())
+        staying = any(each.pulse.standing != "draining" for each in self.alive())
         if node.draining and node.id in charter.members and staying:
             await self._ask("drain")
         gone = [each for each in self.lost() if each in charter.members and each not in charter.departed]
@@ -482,7 +483,7 @@ class Membership:
             if member is None or (member.pulse.incarnation, member.pulse.activity) != said:
                 return False
             again = member.beat >= seen.get(each, member.beat) + 2 and member.pulse.quiet
-            if not again and member.pulse.standing != boards.ENDED:
+            if not again and not member.pulse.ended:
                 return False
         return True
 
