@@ -109,10 +109,12 @@ class _Run:
 
     def _lost(self, name: str) -> None:
         self._group.kill(name)
-        # Rows of pages that others had fetched, and handed over to it, are lost with it too.
-        self._again = int(self._group.members()[name].pulse.facts["done"])
+        directory = self._group.processes[name].directory
+        with Store.open(directory, Config().store, resume=True) as store:
+            # Rows of pages that others had fetched, and handed over to it, are lost with it too.
+            self._again = store.counts().done
         self._kills += 1
-        shutil.rmtree(self._group.processes[name].directory)
+        shutil.rmtree(directory)
 
     def _ended(self, but: tuple[str, ...]) -> dict[str, int]:
         quiet_at, count = time.monotonic(), -1
