@@ -163,11 +163,6 @@ class Board:
                 found[gatherer] = Member(gatherer, beat, Pulse.from_bytes(pulse), at)
         return found
 
-    async def remove(self, gatherer: str) -> None:
-        """Take down what a gatherer has said of itself."""
-        while await self.space.inp("member", gatherer, int, bytes, float) is not None:
-            pass
-
     # What is in force
 
     async def now(self) -> dict[str, tuple[int, bytes]]:

@@ -131,10 +131,6 @@ class Gatherers:
                 raise TimeoutError(f"{what}: {self.members()}")
             time.sleep(0.1)
 
-    def pages(self) -> int:
-        """Pages that all have fetched."""
-        return sum(int(member.pulse.facts.get("pages", 0)) for member in self.members().values())
-
 
 @contextmanager
 def gatherers(

@@ -108,7 +108,7 @@ def test_a_charter_comes_back_from_its_bytes() -> None:
 
 def test_how_much_of_a_host() -> None:
     home = key("http://example.org/").partition("\x04")[0]
-    whole = Holdings.everything()
+    whole = Holdings().adopted(Charter(1, Plan.of([("", "a")]), Plan.of([("", NOBODY)]), {}), "a")
     part = Holdings().adopted(
         Charter(1, Plan.of([("", "b"), (key("http://example.org/m"), "a")]), Plan.of([("", NOBODY)]), {}), "a"
     )

@@ -187,7 +187,6 @@ def test_a_url_leaves_the_queue_wherever_it_is(tmp_path: Path, how: str) -> None
                 assert store.counts() == Counts(queued=2, done=6, dropped=1)
                 assert store.ledger().moved_in == 0
         assert store.statistics().in_flight == 0
-        assert not store.is_in_flight("", None)
         assert given(store, now=99.0) == at["left"]
         store.commit(Batch([ended(each) for each in at["left"]]))
         assert store.statistics().window == store.statistics().in_flight == 0
@@ -367,20 +366,6 @@ def test_hosts_of_a_range(tmp_path: Path) -> None:
         assert named(hosts[1] + PATH, hosts[3] + PATH) == hosts[1:3]
         assert named(hosts[1] + AFTER, hosts[3] + AFTER) == hosts[2:4]
         assert named(k("x", "b.com"), k("y", "b.com")) == [hosts[1]]
-
-
-def test_what_is_in_flight_in_a_range(tmp_path: Path) -> None:
-    """A range is asked for what was handed out of it, until that is finished or given back."""
-    with opened(tmp_path) as store:
-        store.commit(Batch(found=[Found(k("a")), Found(k("m"))]))
-        assert not store.is_in_flight("", None)
-        given(store)
-        assert store.is_in_flight(k("b"), None)
-        assert not store.is_in_flight(k("b"), k("m"))
-        store.give_back([k("m")])
-        assert not store.is_in_flight(k("b"), None)
-        store.commit(Batch([ended(k("a"))]))
-        assert not store.is_in_flight("", None)
 
 
 def test_what_is_finished_after_it_was_erased_is_known_again(tmp_path: Path) -> None:

@@ -148,11 +148,6 @@ class Holdings:
         self.is_settled = not any(value[0] in _ON_ITS_WAY for value in self._values)
         """Whether no range is leaving or coming."""
 
-    @classmethod
-    def everything(cls) -> Holdings:
-        """Those of a gatherer that is alone."""
-        return cls([("", _HELD)])
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Holdings) and self.pieces() == other.pieces()
 

@@ -42,8 +42,6 @@ class HandOver:
         self._node, self._exchange, self._store = node, exchange, node.store
         self._sent: dict[tuple[Range, str], int] = {}
         """By range and receiver: the number of the piece with its end marker."""
-        self.moved = 0
-        """Rows given away by this process."""
 
     async def run(self) -> None:
         """Give away what is leaving, and send again what was lost."""
@@ -147,7 +145,6 @@ class HandOver:
 
     async def _release(self, keys: list[str]) -> None:
         await self._node.crawl.commit(Batch(released=keys))
-        self.moved += len(keys)
 
     # What was lost
 

@@ -51,10 +51,6 @@ def post(
     for to, number in batch.acked.items():
         if to in after:
             after[to] = _acked(to, number, after[to], database, writes)
-    for to in batch.closed:
-        if numbers := after.pop(to, None):
-            begin, end = _key(to, numbers.first), _key(to, numbers.next)
-            writes.batch.delete_range(begin, end, writes.tables[OUTBOX])
     sent: dict[str, int] = {}
     for to, piece in _pieces(batch, passed):
         entries = mail.entries_of(piece)

@@ -234,10 +234,6 @@ class Queue:
         self._arriving = frozenset(arriving)
         self._returning = frozenset(returning)
 
-    def is_in_flight(self, start: str, end: str | None) -> bool:
-        """Whether a URL of a range of keys is in flight."""
-        return any(start <= key and (end is None or key < end) for key in self.in_flight)
-
     def _load(self, host: Host, number: int, band: Band) -> bool:
         """Read pieces until one has something; whether one had."""
         while not band.window and band.loaded < band.row.tail:

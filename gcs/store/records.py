@@ -15,9 +15,6 @@ from typing import Final, NamedTuple
 
 from gcs.core.urls import PATH
 
-BANDS: Final = 4
-"""Priority bands of a host's queue; band 0 is handed out first."""
-
 VIAS: Final = ("link", "redirect", "seed", "sitemap", "canonical", "sitemap-file")
 """How a URL can have become known; rows have the number, so new ones go to the end, and eight is all."""
 
@@ -128,8 +125,6 @@ class Batch:
     """By sender: how many URLs this batch has from it, for the ledger."""
     acked: dict[str, int] = field(default_factory=dict)
     """By receiver: the number up to which it has the pieces of its outbox on disk."""
-    closed: list[str] = field(default_factory=list)
-    """Receivers whose outbox is dropped; what this batch has for them goes to a new one."""
 
     @property
     def is_work(self) -> bool:
@@ -144,7 +139,7 @@ class Batch:
 
     def add(self, other: "Batch") -> None:
         """Write another batch together with this one."""
-        for name in (*_WORK, "closed"):
+        for name in _WORK:
             getattr(self, name).extend(getattr(other, name))
         for name in ("counters", "received"):
             sums = getattr(self, name)

@@ -293,11 +293,6 @@ class Store:
         parents = parents_of(self._database, (unpack_origin(row).parent for _, row in rows))
         return [found_of(key, row, parents) for key, row in rows]
 
-    def is_in_flight(self, start: str, end: str | None) -> bool:
-        """Whether a URL of a range [start, end) was handed out and is not finished."""
-        with self._memory:
-            return self._queue.is_in_flight(start, end)
-
     def outboxes(self) -> dict[str, Outbox]:
         """What waits for others, by receiver; one from which all has gone is there too."""
         return {to: numbers.waiting for to, numbers in self._status.outboxes.items()}
