@@ -198,7 +198,7 @@ def decide(terms: Terms, now: Surroundings) -> Consent:
         why += f"of the {in_words(terms.idle_s)} asked for."
         return _rest(why, missing_s)
     if now.network is not Network.CLEAR:
-        return _rest(_NETWORKS[now.network], AT_MOST_S)
+        return _rest(_NETWORKS[now.network], AT_MOST_S / 2)
     soon_s = min(NOTICE_S, max(_SOON_S, left_s))
     return Consent(may=True, why=_welcome(terms, now, left_s), look_again_s=soon_s)
 
