@@ -20,6 +20,8 @@ from gcs.helper.books import Site
 from gcs.helper.papers import ANSWER, BUNDLE, KEY_BYTES
 from tuplespace import Space
 
+URLS, SUMMARIES = KINDS = ("urls", "summaries")
+"""URLTS and SummaryTS: how the two spaces of a desk are called."""
 HELPER: Final = "helper"
 AMONG_GATHERERS: Final = bytes(KEY_BYTES)
 """Seals what gatherers write to each other: only they can reach those spaces."""
@@ -46,8 +48,8 @@ class Desk:
 
     def __init__(self, client: tuplespace.Spaces, config: Config, name: str) -> None:
         self.name = name
-        self.urls: Space = spaces.space(client, config, f"urls:{name}", index=_URLS)
-        self.summaries: Space = spaces.space(client, config, f"summaries:{name}", index=_SUMMARIES)
+        self.urls: Space = spaces.space(client, config, f"{URLS}:{name}", index=_URLS)
+        self.summaries: Space = spaces.space(client, config, f"{SUMMARIES}:{name}", index=_SUMMARIES)
 
     async def say(self, presence: Presence) -> None:
         """Say that a helper is there."""

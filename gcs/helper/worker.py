@@ -27,7 +27,9 @@ from tuplespace import LeaseLost, Space, Taken, TupleSpaceError
 
 ANSWER_EVERY_S: Final = 0.25
 ANSWER_TTL_S: Final = 300.0
+NOT_THE_WEB: Final = "not the web"
 TOO_MUCH: Final = "too much to be told"
+Vouch = Callable[[], Awaitable[bool]]
 _PAUSE_S: Final = 2.0
 _PARTING_S: Final = 3.0
 _LOOK_S: Final = 0.5
@@ -79,14 +81,23 @@ class Worker:
         plugins: Plugins = NONE,
         ready: Callable[[], Awaitable[None]] | None = None,
         on_page: Callable[[Origin, Outcome], None] | None = None,
+        vouch: Vouch | None = None,
+        work: Work | None = None,
     ) -> None:
-        """`ready` is waited for before every request; `on_page` is told every outcome."""
+        """`ready` is waited for before every request; `on_page` is told every outcome.
+
+        `vouch` says before every answer whether what came is what it seems to be.
+        """
+        self._vouch = vouch
         self._transport, self._urls, self._summaries, self._badge = transport, urls, summaries, badge
         self._lease_s = lease_s
         self._slots, self._plugins, self._ready, self._on_page = slots, plugins, ready, on_page
         self._stopped = trio.Event()
         self._waiting: set[trio.CancelScope] = set()
-        self.work = Work()
+        self.work = work or Work()
+        """What was done so far, here and before."""
+        self.other_agent = ""
+        """The name under which bundles want to be asked for, if it is not that of the transport."""
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
@@ -141,6 +152,11 @@ class Worker:
             self.work.refused += 1
             self._log.warning("a bundle was refused", why=str(refused))
             return
+        if bundle.agent and bundle.agent != self._transport.agent:
+            self.other_agent = bundle.agent
+            taken.give_back()
+            self.stop()
+            return
         self.work.under_way += 1
         try:
             await self._ask(bundle, taken, began_s)
@@ -150,7 +166,7 @@ class Worker:
 
     async def _ask(self, bundle: Bundle, taken: Taken, began_s: float) -> None:
         """Ask for the URLs of a bundle, one after the other, and answer now and then."""
-        reply = _Reply(bundle, self._summaries(bundle), self._badge)
+        reply = _Reply(bundle, self._summaries(bundle), self._badge, self._vouch)
         try:
             for number in range(len(bundle.paths)):
                 # Who cannot renew the lease does not know whether another one has got it.
@@ -231,8 +247,8 @@ class Worker:
 class _Reply:
     """What is to be answered to a bundle."""
 
-    def __init__(self, bundle: Bundle, summaries: Space, badge: Badge) -> None:
-        self._bundle, self._space, self._badge = bundle, summaries, badge
+    def __init__(self, bundle: Bundle, summaries: Space, badge: Badge, vouch: Vouch | None) -> None:
+        self._bundle, self._space, self._badge, self._vouch = bundle, summaries, badge, vouch
         self.pages: list[Page] = []
         self.next_at = -math.inf
         """When the next request may be sent."""
@@ -252,6 +268,8 @@ class _Reply:
         """Answer what there is; what is too large for that is left to the gatherer."""
         pages, self.pages, self._bytes, self._sent_at = self.pages, [], 0, awake_s()
         bundle, badge = self._bundle, self._badge
+        if pages and self._vouch is not None and not await self._vouch():
+            pages = [page if page.failure else Page(page.number, failure=NOT_THE_WEB) for page in pages]
         names = bundle.gatherer, bundle.id, badge.name
         try:
             data = Answer(VERSION, self._part, last, pages).sealed(badge.key, *names)
