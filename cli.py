@@ -83,7 +83,8 @@ class CommandGroup(Group):
     """A group of such commands that is one itself."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, invoke_without_command=True, **kwargs)
+        super().__init__(*args, **kwargs)
+        self.invoke_without_command, self.no_args_is_help = True, False
         self.params.append(_settings_option())
 
 
