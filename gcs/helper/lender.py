@@ -39,11 +39,11 @@ KEPT_S: Final = 300.0
 """So long a host is not lent again of which a helper got no answer."""
 EXPECTED_S: Final = 3.0
 """How long a bundle should take."""
-OFFERED_S: Final = 10.0
+OFFERED_S: Final = 5.0
 """How long an offer lies in URLTS."""
 AMONG_GATHERERS_S: Final = (1.0, 3.0, 4.0)
 """For a page that another gatherer tries: how long it is offered, may have been handed over, and may take."""
-_SLACK_S: Final = 7.0
+_SLACK_S: Final = 4.0
 LONGEST_S: Final = OFFERED_S + HANDED_S + 2 * EXPECTED_S + _SLACK_S
 """No loan to helpers takes longer, unless one request has to wait for longer."""
 _ANSWERS_AT_ONCE: Final = 16

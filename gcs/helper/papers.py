@@ -13,10 +13,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import zlib
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 from isal import isal_zlib
@@ -36,7 +35,7 @@ MOST_URLS: Final = 64
 KEY_BYTES: Final = 32
 MAX_BODY_BYTES: Final = 2 << 20
 """The largest body, as sent, that a helper gives back; its gatherer fetches what is larger."""
-HANDED_S: Final = 10.0
+HANDED_S: Final = 5.0
 """A bundle may have been handed over so long ago when its taker sees it: the length of its lease."""
 PART_BYTES: Final = 256 << 10
 """With so many bytes of pages an answer is sent, and the next one begun."""
@@ -247,7 +246,7 @@ class Answer(Struct, array_like=True, frozen=True):
         reader = isal_zlib.decompressobj()
         try:
             told = reader.decompress(packed, _MAX_READ_BYTES)
-        except zlib.error:
+        except _InflateError:
             raise Refused(Refusal.FORM) from None
         if not reader.eof:
             raise Refused(Refusal.SIZE)
@@ -257,6 +256,7 @@ class Answer(Struct, array_like=True, frozen=True):
         return answer
 
 
+_InflateError: Final = cast("type[Exception]", isal_zlib.error)
 _bundles: Final = msgspec.msgpack.Decoder(Bundle)
 _answers: Final = msgspec.msgpack.Decoder(Answer)
 

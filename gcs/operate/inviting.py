@@ -57,7 +57,7 @@ async def invite(board: Board, config: Config, *, wanted: Wanted) -> Answer:
     if wanted.into.exists():
         raise UsageError(f"{wanted.into} exists; name another file with --into.")
     canary = await _canary(config, wanted.canary)
-    url = wanted.url or site.url or config.redis.url
+    url = without_credentials(wanted.url or site.url or config.redis.url)
     user, password = f"gcs-helper-{wanted.name}", secrets.token_urlsafe(24)
     key, site_key = secrets.token_bytes(KEY_BYTES), secrets.token_bytes(KEY_BYTES)
     desk = site.desk(wanted.name)
@@ -71,9 +71,13 @@ async def invite(board: Board, config: Config, *, wanted: Wanted) -> Answer:
             )
         return now.invite(wanted.name, Invited(site.name, key), site_key, epoch)
 
-    if not wanted.by_hand:
-        await trio.to_thread.run_sync(_on_server, config, site, line)
     rulings = await board.rule(change)
+    if not wanted.by_hand:
+        try:
+            await trio.to_thread.run_sync(_on_server, config, site, line)
+        except GcsError:
+            await board.rule(lambda now, epoch: now.revoke(wanted.name, epoch))
+            raise
     invitation = Invitation(
         name=wanted.name,
         crawl=config.crawl.name,
@@ -168,6 +172,16 @@ def _site(config: Config, name: str) -> Site:
         names = ", ".join(site.name for site in sites)
         raise UsageError(f"--site has to name one of: {names}.")
     return found[0]
+
+
+def without_credentials(url: str) -> str:
+    """An address without the user and the password in it: a helper has its own."""
+    scheme, separator, rest = url.partition("://")
+    place, mark, query = rest.partition("?")
+    before, slash, path = place.partition("/")
+    kept = [each for each in query.split("&") if each.partition("=")[0] not in ("username", "password")]
+    query = "&".join(each for each in kept if each)
+    return f"{scheme}{separator}{before.rpartition('@')[2]}{slash}{path}{mark if query else ''}{query}"
 
 
 async def _canary(config: Config, url: str) -> Canary | None:

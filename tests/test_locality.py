@@ -1,0 +1,47 @@
+"""Whether another gatherer reaches a site much faster."""
+
+from __future__ import annotations
+
+from gcs.core.locality import PAGES_EACH, Locality
+
+
+def tried(own_s: float, other_s: float, pages: int = PAGES_EACH, factor: float = 2.0) -> Locality:
+    locality = Locality(factor)
+    locality.begin([("site", "b"), ("site", "a")], "a")
+    for _ in range(pages):
+        locality.took("site", own_s)
+        locality.tried("site", "b", other_s)
+    return locality
+
+
+def test_each_site_is_tried_some_times_by_each_that_the_plan_names() -> None:
+    locality = Locality(2.0)
+    locality.begin([("x", "b"), ("x", "c"), ("y", "b"), ("y", "me")], "me")
+    wanted = [locality.wanted("x") for _ in range(10)]
+    assert sorted(each for each in wanted if each) == ["b"] * PAGES_EACH + ["c"] * PAGES_EACH
+    assert [locality.wanted("y") for _ in range(PAGES_EACH + 1)] == ["b"] * PAGES_EACH + [None]
+    assert locality.wanted("z") is None
+
+
+def test_who_is_much_faster_is_a_reason() -> None:
+    assert tried(0.5, 0.1).far() == ["site"]
+    assert tried(0.15, 0.1).far() == []
+    assert tried(0.1, 0.5).far() == []
+
+
+def test_a_few_milliseconds_are_none() -> None:
+    assert tried(0.01, 0.001).far() == []
+
+
+def test_neither_is_chance() -> None:
+    assert tried(0.5, 0.1, pages=PAGES_EACH - 1).far() == []
+
+
+def test_a_new_plan_begins_anew() -> None:
+    locality = tried(0.5, 0.1)
+    locality.begin([], "a")
+    assert locality.far() == []
+    assert not locality.is_curious
+    locality.took("site", 1.0)
+    locality.tried("site", "b", 0.1)
+    assert locality.far() == []
