@@ -34,9 +34,13 @@ class Invocation:
     overrides: tuple[str, ...]
     debug: bool
 
+    def read(self) -> config.Loaded:
+        """Read the configuration."""
+        return config.load(file=self.file, overrides=self.overrides)
+
     def load(self) -> config.Loaded:
         """Read the configuration and start logging as it says."""
-        loaded = config.load(file=self.file, overrides=self.overrides)
+        loaded = self.read()
         log.configure(loaded.config.log.format, loaded.config.log.level)
         return loaded
 
@@ -281,7 +285,7 @@ def gatherer(ctx: click.Context, invocation: Invocation, *, directory: Path) -> 
     loaded = invocation.load()
     from gcs.gatherer import daemon
 
-    ctx.exit(daemon.run(loaded.config, directory))
+    ctx.exit(daemon.run(loaded.config, directory, lambda: invocation.read().config))
 
 
 _INTO = click.option(
