@@ -73,7 +73,7 @@ def units(prefix: Path, *, user: bool, programs: Path | None = None) -> Iterator
         )
     for source, target in (_USER if user else _SYSTEM).items():
         for each in sorted(
-            resources.files("gcs").joinpath("units", source).iterdir(), key=lambda it: it.name
+            resources.files("gcs").joinpath("systemd", source).iterdir(), key=lambda it: it.name
         ):
             if each.name.endswith(_ENDINGS):
                 text = each.read_text(encoding="utf-8").replace(_PROGRAMS, str(programs))

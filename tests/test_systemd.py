@@ -247,6 +247,6 @@ def test_they_are_in_the_wheel(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "--wheel-dir", str(tmp_path), str(source)], check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    names = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("gcs/units/")}
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("gcs/systemd/")}
     files = {path.relative_to(SOURCE) for path in SOURCE.rglob("*") if path.is_file()}
-    assert names >= {f"gcs/units/{path}" for path in files if path.suffix != ".md"}
+    assert names >= {f"gcs/systemd/{path}" for path in files if path.suffix != ".md"}
