@@ -198,6 +198,16 @@ def test_a_wrong_configuration(booted: Machine) -> None:
     assert "GCS_FETCH_DELAY: fetch.delay is" in booted.journal(unit)
 
 
+def test_no_password(booted: Machine) -> None:
+    """Without the file there is an empty credential, which does no harm unless a gatherer is to use it."""
+    unit, file = "gcs-gatherer@nobody.service", "/etc/gcs/redis-password"
+    booted.run("mv", file, f"{file}.aside")
+    booted.run("systemctl", "start", unit, check=False)
+    booted.run("mv", f"{file}.aside", file)
+    assert booted.show(unit, "ExecMainStatus") == str(ExitCode.CONFIG.value)
+    assert "the first line of redis.password_file" in booted.journal(unit)
+
+
 def test_one_that_fails_again_and_again(booted: Machine) -> None:
     """It is tried at once for a while, and then with patience; to stop it does not wait for that."""
     unit = "gcs-gatherer@failing.service"
@@ -210,14 +220,14 @@ def test_one_that_fails_again_and_again(booted: Machine) -> None:
 
 def test_nights(booted: Machine) -> None:
     """The timer of the evening brings that of the morning along, whose service stops the helper."""
-    booted.run("systemctl", "start", "gcs-helper.timer")
+    booted.run("systemctl", "enable", "--now", "gcs-helper.timer")
     for timer in ("gcs-helper.timer", "gcs-helper-stop.timer"):
         assert (booted.show(timer, "ActiveState"), booted.show(timer, "Result")) == ("active", "success")
     booted.run("systemctl", "start", "gcs-helper.service")
     assert booted.show("gcs-helper.service", "ActiveState") == "active"
     booted.run("systemctl", "start", "gcs-helper-stop.service")
     assert booted.show("gcs-helper.service", "ActiveState") == "inactive"
-    booted.run("systemctl", "stop", "gcs-helper.timer")
+    booted.run("systemctl", "disable", "--now", "gcs-helper.timer")
     assert booted.show("gcs-helper-stop.timer", "ActiveState") == "inactive"
 
 
