@@ -119,16 +119,22 @@ def machine(log: Path, binds: Mapping[str, Path]) -> Iterator[Machine]:
 def _booted(process: subprocess.Popen[bytes], log: Path) -> Machine:
     deadline = time.monotonic() + _BOOT_S
     while time.monotonic() < deadline and process.poll() is None:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        for leader in children.read_text().split():
-            with suppress(OSError):
-                if Path(f"/proc/{leader}/comm").read_text() != "systemd\n":
-                    continue
-            found = Machine(int(leader))
+        leader = _leader(process.pid)
+        if leader is not None:
+            found = Machine(leader)
             if found.run("systemctl", "is-system-running", check=False) in ("running", "degraded"):
                 return found
         time.sleep(0.1)
     raise CannotBoot(f"systemd does not boot here: {log.read_text(errors='replace')[-500:]}")
+
+
+def _leader(pid: int) -> int | None:
+    """The machine's first process, which is a child of ours once all is mounted."""
+    with suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if Path(f"/proc/{child}/comm").read_text() == "systemd\n":
+                return int(child)
+    return None
 
 
 def _remove_groups(name: str) -> None:
