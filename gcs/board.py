@@ -126,7 +126,7 @@ class Board:
     """The board of one crawl."""
 
     def __init__(self, client: tuplespace.Spaces, config: Config) -> None:
-        self._client, self._config = client, config
+        self.client, self._config = client, config
         self.space = spaces.space(client, config, "board", index=_INDEX)
         self.seeds = spaces.space(client, config, "seeds")
         self.turns = spaces.space(client, config, "turns", index=_TURNS)
@@ -136,7 +136,7 @@ class Board:
 
     def inbox(self, gatherer: str) -> tuplespace.Space:
         """Where a gatherer gets its URLs."""
-        return spaces.space(self._client, self._config, f"inbox:{gatherer}")
+        return spaces.space(self.client, self._config, f"inbox:{gatherer}")
 
     # Members
 

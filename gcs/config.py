@@ -67,6 +67,10 @@ _NODE = Text(
     "a name of at most 64 letters, digits, dots, dashes and underscores, or empty for that of the machine",
 )
 _EVENT = Text(r"[a-z_]+(>|<|>=|<=)[0-9.]+", "a statistic and a limit without spaces, such as queued>1000000")
+_SITE = Text(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(:open)?(@(rediss?(\+(sentinel|cluster))?|unix)://\S+)?",
+    "the name of a site such as office, volunteers:open, or volunteers:open@redis://host:6379",
+)
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
 _PASSWORD = Secret(r".*", "a string")
 
@@ -202,7 +206,16 @@ class Rebalance(_Section):
     cooldown_s: Annotated[float, Duration(0, 86_400)] = 60.0
     deadline_s: Annotated[float, Duration(0.1, 600)] = 10.0
     imbalance: Annotated[float, Decimals(1, 1_000)] = 1.5
+    locality: Annotated[float, Decimals(1, 1_000)] = 2.0
     when: Annotated[tuple[str, ...], Several(_EVENT)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Helpers(_Section):
+    """Who helps this gatherer."""
+
+    sites: Annotated[tuple[str, ...], Several(_SITE)] = ()
+    bundle: Annotated[int, Number(1, 64)] = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -243,6 +256,7 @@ class Config:
     member: Member = field(default_factory=Member)
     exchange: Exchange = field(default_factory=Exchange)
     rebalance: Rebalance = field(default_factory=Rebalance)
+    helpers: Helpers = field(default_factory=Helpers)
     placement: Placement = field(default_factory=Placement)
     partition: Partition = field(default_factory=Partition)
     log: Log = field(default_factory=Log)

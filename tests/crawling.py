@@ -110,6 +110,7 @@ def server(
     plain: bool = True,
     slowness: float = 0.0,
     hosts_per_address: int = 1,
+    latency_ms: float = 0.0,
 ) -> Iterator[Server]:
     """Serve a web, without delays unless asked for, in a process of its own."""
     into.mkdir(exist_ok=True)
@@ -128,6 +129,8 @@ def server(
         slowness,
         "--hosts-per-address",
         hosts_per_address,
+        "--latency",
+        latency_ms,
     ]
     with subprocess.Popen(
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -77,6 +78,27 @@ class Gatherers:
             line += ["-s", each]
         with process.log.open("ab") as log:
             process.child = subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=log)
+
+    def invite(self, name: str, *options: str) -> Path:
+        """Invite a helper; the file that lets it help."""
+        into = self.place / f"{name}.invitation"
+        line = command("helper", "invite", name, "--into", str(into), *options)
+        for each in self._settings:
+            line += ["-s", each]
+        subprocess.run(line, cwd=ROOT, check=True, capture_output=True)
+        return into
+
+    def help(self, name: str, invitation: Path, *options: str, settings: Sequence[str] = ()) -> None:
+        """Start a helper, or start it again."""
+        process = self.processes.setdefault(name, Process(name, self.place / name))
+        runtime = self.place / f"{name}.run"
+        runtime.mkdir(exist_ok=True, mode=0o700)
+        line = command("helper", "--invitation", str(invitation), *options, hosts=self.served.hosts)
+        for each in settings:
+            line += ["-s", each]
+        with process.log.open("ab") as log:
+            environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+            process.child = subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=log, env=environment)
 
     def kill(self, name: str) -> None:
         """Kill one."""

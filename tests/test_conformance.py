@@ -12,17 +12,14 @@ import trio
 
 import tuplespace
 from tests import servers
-from tuplespace import library, memory
+from tuplespace import library, memory, rights
 from tuplespace.testing import CHECKS, Check, check_space, run_check
 
 each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 
 # All that a client's user must be allowed to do; docs/tuplespace.md tells operators the same.
-CALLS = ("fcall", "function|load", "ssubscribe", "ping")
-IN_FUNCTIONS = (
-    "hdel", "hexists", "hget", "hincrby", "hlen", "hmget", "hset", "spublish", "time", "zadd", "zcard",
-    "zlexcount", "zrangebylex", "zrangebyscore", "zrem", "zscore",
-)  # fmt: skip
+CALLS = (*rights.CALLED, rights.LOADING)
+IN_FUNCTIONS = rights.INSIDE
 KEYS = f"ts{library.FORMAT}:*"
 
 

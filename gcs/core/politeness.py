@@ -51,6 +51,7 @@ OPEN_REQUESTS: Final = 20
 AT: Final = "@"
 """Begins the key of an address; the key of a name is the name."""
 _NEVER: Final = float("-inf")
+_EVER: Final = float("inf")
 
 
 class Permits(Protocol):
@@ -416,6 +417,13 @@ class Workbench:
         if not self._is_busy(known):
             self._rest(known, known.free_at)
         return at
+
+    def bounds(self, turn: Turn) -> tuple[float, float]:
+        """The distance that requests in a turn keep, and until when it is sure that nobody else has it."""
+        host = turn._host
+        assert host is not None
+        sure = [line.sure_until for line in turn._addresses if line.is_shared]
+        return self._delay_of(host), min(sure, default=_EVER)
 
     # Lines that are shared with other gatherers
 

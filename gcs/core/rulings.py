@@ -3,14 +3,15 @@
 Rulings are one value with an epoch. A newer one replaces an older one as a whole, so that all gatherers agree
 whatever they have missed. A part of the web is a prefix of keys: a host with all its schemes and ports, or
 what lies below a URL. A part that is blocked for a while *rests*: its URLs wait. One that is blocked for good
-is *barred*: its URLs are dropped when their turn comes.
+is *barred*: its URLs are dropped when their turn comes. Rulings say too which helpers were invited, and what
+they seal their answers with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgpack
 
@@ -20,6 +21,13 @@ from gcs.core.urls import PATH, part
 ALL: Final = "*"
 """Stands for all gatherers."""
 FOR_GOOD: Final = 0.0
+
+
+class Invited(NamedTuple):
+    """A helper: where it helps, and the key that it shares with the gatherers."""
+
+    site: str
+    key: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,10 @@ class Rulings:
     """Prefixes whose URLs wait, until a Unix time; for good: until an operator says otherwise."""
     barred: frozenset[str] = frozenset()
     """Prefixes whose URLs are dropped."""
+    sites: Mapping[str, bytes] = field(default_factory=dict)
+    """The sites of helpers, and the key that seals what lies in each one's URLTS."""
+    helpers: Mapping[str, Invited] = field(default_factory=dict)
+    """Who was invited, by name."""
 
     def is_paused(self, gatherer: str) -> bool:
         """Whether a gatherer begins no fetches."""
@@ -85,12 +97,29 @@ class Rulings:
         resting = {each: until for each, until in self.resting.items() if each != prefix}
         return replace(self, epoch=epoch, resting=resting, barred=self.barred - {prefix})
 
+    def invite(self, helper: str, invited: Invited, site_key: bytes, epoch: int) -> Rulings:
+        """A helper may help; the site's key is made with its first one."""
+        sites = {invited.site: site_key, **self.sites}
+        return replace(self, epoch=epoch, sites=sites, helpers={**self.helpers, helper: invited})
+
+    def revoke(self, helper: str, epoch: int) -> Rulings:
+        """A helper may not help any more."""
+        helpers = {name: invited for name, invited in self.helpers.items() if name != helper}
+        return replace(self, epoch=epoch, helpers=helpers)
+
     # In and out
 
     def to_bytes(self) -> bytes:
         """As they are put up and kept."""
         packed: bytes = msgpack.packb(
-            [self.epoch, sorted(self.paused), dict(self.resting), sorted(self.barred)]
+            [
+                self.epoch,
+                sorted(self.paused),
+                dict(self.resting),
+                sorted(self.barred),
+                dict(self.sites),
+                dict(self.helpers),
+            ]
         )
         return packed
 
@@ -100,8 +129,9 @@ class Rulings:
         if not data:
             return cls()
         said: Any = msgpack.unpackb(data)
-        epoch, paused, resting, barred = said
-        return cls(epoch, frozenset(paused), dict(resting), frozenset(barred))
+        epoch, paused, resting, barred, sites, helpers = said
+        invited = {name: Invited(*each) for name, each in helpers.items()}
+        return cls(epoch, frozenset(paused), dict(resting), frozenset(barred), dict(sites), invited)
 
 
 def _lies_in(key: str, prefix: str) -> bool:

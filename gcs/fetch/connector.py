@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import math
+import socket
 import ssl
 import time
 from collections import OrderedDict
@@ -25,6 +26,7 @@ from gcs.fetch.addresses import Guard, literal
 from gcs.fetch.connection import Buffers, Connection, TlsFailed, open_socket
 from gcs.fetch.names import Names, read_hosts
 from gcs.fetch.outcome import Failure, Origin, Reason
+from gcs.fetch.throttled import Throttle, ThrottledConnection
 
 _MAX_ADDRESSES: Final = 6
 _MAX_SESSIONS: Final = 4096
@@ -60,7 +62,14 @@ class Proxy:
 class Connector:
     """Makes connections, and remembers for each origin the TLS session that the next one can resume."""
 
-    def __init__(self, settings: config.Fetch, *, names: Names | None, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        settings: config.Fetch,
+        *,
+        names: Names | None,
+        tls: ssl.SSLContext | None,
+        throttle: Throttle | None = None,
+    ) -> None:
         """Read the files that the settings name; raises ConfigError for what cannot be used."""
         self._settings = settings
         self._names = names or Names(
@@ -72,6 +81,7 @@ class Connector:
         self._buffers = Buffers.make()
         self._sessions: OrderedDict[Origin, ssl.SSLSession] = OrderedDict()
         self._tls = tls
+        self._throttle = throttle
         if settings.tls_ca is not None:
             self._context()
         self.proxy = Proxy.read(settings.proxy)
@@ -207,9 +217,16 @@ class Connector:
                 except OSError as error:
                     failure = Failure(reason, f"No connection could be made: {error.strerror}.", address)
                 else:
-                    header = self._settings.max_header_bytes
-                    return Connection(sock, address, buffers=self._buffers, max_header_bytes=header)
+                    return self._over(sock, address)
         return failure
+
+    def _over(self, sock: socket.socket, address: str) -> Connection:
+        header = self._settings.max_header_bytes
+        if self._throttle is None:
+            return Connection(sock, address, buffers=self._buffers, max_header_bytes=header)
+        return ThrottledConnection(
+            sock, address, buffers=self._buffers, max_header_bytes=header, throttle=self._throttle
+        )
 
     async def _prepare(self, connection: Connection, origin: Origin, *, probe: bool) -> Failure | None:
         """Tunnel and TLS, for https; the tunnel for http too if this is a probe."""

@@ -6,10 +6,11 @@ bug or a cancellation, never a bad answer.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -51,6 +52,14 @@ def _origin(scheme: str, netloc: str) -> Origin:
     return Origin(scheme, host.strip("[]"), int(port) if port else DEFAULT_PORTS[scheme])
 
 
+class Elsewhere(NamedTuple):
+    """What is known of a body that another process has read."""
+
+    raw_bytes: int
+    body_bytes: int
+    digest: bytes
+
+
 @dataclass(slots=True)
 class Response:
     """An answer: the head as received, the body as sent and as meant, and how long everything took."""
@@ -78,6 +87,24 @@ class Response:
     total_s: float
     """`connect_s`, and from sending the request to the end of the answer; waiting for a place not counted."""
     reused: bool
+    elsewhere: Elsewhere | None = None
+    """Set if the body was read by a helper: then `body` is empty, and `raw` too unless it was asked for."""
+
+    @property
+    def raw_bytes(self) -> int:
+        """The length of the body as sent."""
+        return len(self.raw) if self.elsewhere is None else self.elsewhere.raw_bytes
+
+    @property
+    def body_bytes(self) -> int:
+        """The length of the body as meant."""
+        return len(self.body) if self.elsewhere is None else self.elsewhere.body_bytes
+
+    def digest(self) -> bytes:
+        """SHA-1 of the body as sent."""
+        if self.elsewhere is not None:
+            return self.elsewhere.digest
+        return hashlib.sha1(self.raw, usedforsecurity=False).digest()
 
 
 class Reason(StrEnum):

@@ -35,6 +35,7 @@ from gcs.fetch.connection import Connection, Limits
 from gcs.fetch.connector import Connector
 from gcs.fetch.names import Names
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
+from gcs.fetch.throttled import Throttle
 
 SLOW_WINDOW_S: Final = 10.0
 
@@ -95,11 +96,15 @@ class Transport:
         names: Names | None = None,
         tls: ssl.SSLContext | None = None,
         slow_window_s: float = SLOW_WINDOW_S,
+        throttle: Throttle | None = None,
     ) -> None:
-        """`tls` replaces the settings' authorities; raises ConfigError for what cannot be used."""
+        """`tls` replaces the settings' authorities; raises ConfigError for what cannot be used.
+
+        With a throttle, all connections together send and receive no faster than it lets them.
+        """
         self._settings = settings
         self.agent = settings.agent or f"gcs/{gcs.__version__}"
-        self._connector = Connector(settings, names=names, tls=tls)
+        self._connector = Connector(settings, names=names, tls=tls, throttle=throttle)
         self._is_behind_proxy = self._connector.proxy is not None
         self._slow_window_s = slow_window_s
         self._places = trio.Semaphore(settings.concurrency, max_value=settings.concurrency)

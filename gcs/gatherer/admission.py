@@ -13,7 +13,7 @@ from gcs.config import Config
 from gcs.core.failures import Cause
 from gcs.core.rulings import Rulings
 from gcs.core.scope import Scope, Verdict
-from gcs.core.traps import Novelty, Standing, fingerprint, trap_in
+from gcs.core.traps import Fingerprint, Novelty, Standing, fingerprint, trap_in
 from gcs.core.urls import QUERY
 from gcs.errors import ConfigError
 from gcs.gatherer.links import Target
@@ -78,7 +78,7 @@ class Admission:
             return USUAL
         return USUAL if self.novelty.judge(key).standing is Standing.OPEN else LATER
 
-    def saw(self, key: str, path: str, body: bytes) -> None:
-        """A page was fetched."""
+    def saw(self, key: str, path: str, body: bytes, known: Fingerprint | None = None) -> None:
+        """A page was fetched; of one that was read elsewhere the fingerprint is known."""
         if self._year is not None:
-            self.novelty.seen(key, fingerprint(body, path))
+            self.novelty.seen(key, known or fingerprint(body, path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import compress
@@ -58,7 +57,7 @@ class Keeper:
         )
         parent, digest = url(queued.parent) if queued.parent else "", ""
         if isinstance(outcome, Response):
-            made.digest = hashlib.sha1(outcome.raw, usedforsecurity=False).digest()
+            made.digest = outcome.digest()
             digest = warc.digest_of(made.digest)
             if self._pages and visit.keep:
                 made.records = self._builder.page(self._exchange(visit, outcome, parent, digest))
@@ -111,9 +110,11 @@ class Keeper:
         if outcome is not None and outcome.started:
             began = f"{self._began(outcome.started)}+{round(outcome.total_s * 1000)}"
         if isinstance(outcome, Response):
-            size = str(len(outcome.head) + len(outcome.raw))
+            size = str(len(outcome.head) + outcome.raw_bytes)
             kind = "".join(outcome.headers.get("content-type", "").partition(";")[0].split()) or kind
         notes = [visit.reason] if visit.reason else []
+        if visit.helper:
+            notes.append(f"helper:{visit.helper}")
         if queued.attempts:
             notes.append(f"{queued.attempts + 1}t")
         if isinstance(outcome, Response) and outcome.truncated:
@@ -140,7 +141,7 @@ def _summary(
         media_type=document.format,
         fetched_at=round(response.started * 1e6),
         fetch_s=response.total_s,
-        bytes=len(response.body),
+        bytes=response.body_bytes,
         truncated=response.truncated,
         digest=digest,
         etag=headers.get("etag", ""),

@@ -34,6 +34,7 @@ from gcs.core import robots
 from gcs.core.failures import Cause
 from gcs.core.politeness import Manner, Permits, Turn, Workbench
 from gcs.core.robots import Rules, Standing
+from gcs.core.traps import Fingerprint
 from gcs.core.tree import Expansion
 from gcs.core.urls import key
 from gcs.core.vitals import Sign
@@ -43,7 +44,8 @@ from gcs.fetch.transport import Transport
 from gcs.gatherer.archive import Keeper
 from gcs.gatherer.census import Census
 from gcs.gatherer.frontier import Frontier, Site
-from gcs.gatherer.job import Job, Visit
+from gcs.gatherer.job import Job, Loan, Visit
+from gcs.gatherer.lending import Lending
 from gcs.gatherer.paces import Paces
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.territory import ALONE, Territory
@@ -51,6 +53,7 @@ from gcs.gatherer.visit import Visitor
 from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Finished, Found, State, host_of
 from gcs.store.store import Store
+from gcs.summary.records import Document
 
 BATCH: Final = 64
 READ_AT_ONCE: Final = 32
@@ -62,6 +65,11 @@ SINCE: Final = 100_000
 """URLs that are remembered from a report to the next plan; more are not counted again."""
 LINKS_COUNTED: Final = 16
 """Of so many pages the links of one are counted, so many times."""
+LENDERS: Final = 4
+"""Turns that are prepared for others at once."""
+LEND_EVERY_S: Final = 0.01
+KEPT: Final = frozenset({"sitemap-file"})
+"""What is not lent: it is no page."""
 COMMIT_EVERY_S: Final = 0.1
 FULL_DISK_PAUSE_S: Final = 5.0
 FLUSH_EVERY_S: Final = 1.0
@@ -158,6 +166,9 @@ class Crawl:
         self._under_way: set[str] = set()
         """Keys of jobs whose outcome is not on disk yet."""
         self._since: list[str] | None = None
+        self.lending: Lending | None = None
+        """Who has others fetch for this gatherer, to be set before it runs."""
+        self._lent = 0
         self._busy = 0
         self._writing = False
         self._interrupted = False
@@ -166,7 +177,7 @@ class Crawl:
         self._committed_at = 0.0
         self._ending: Ending | None = None
         self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
-        self._pages = trio.lowlevel.ParkingLot()
+        self._pages, self._was_read = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._filled, self._room, self._over = trio.Event(), trio.Event(), trio.Event()
         self._room.set()
 
@@ -241,7 +252,7 @@ class Crawl:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way and nothing waits to be written."""
-        under_way = self._busy or self._unread or self._finished or self._found or self._parts
+        under_way = self._busy or self._lent or self._unread or self._finished or self._found or self._parts
         return not under_way and not self._writing
 
     def stop(self, ending: Ending = Ending.INTERRUPTED) -> None:
@@ -288,6 +299,9 @@ class Crawl:
                 nursery.start_soon(self._locate)
             for number in range(self._config.fetch.concurrency):
                 nursery.start_soon(self._fetch, number)
+            if self.lending is not None:
+                for number in range(LENDERS):
+                    nursery.start_soon(self._lend, self.lending, self._config.fetch.concurrency + number)
             await self._over.wait()
             nursery.cancel_scope.cancel()
         self._frontier.give_back()
@@ -327,8 +341,11 @@ class Crawl:
             and self._territory.may_begin()
         )
 
-    async def _use(self, turn: Turn, site: Site, number: int) -> None:
-        """Ask a host, in its turn, for its rules if they are not known, else for its next page."""
+    async def _use(self, turn: Turn, site: Site, number: int, *, spare: bool = False) -> None:
+        """Ask a host, in its turn, for its rules if they are not known, else for its next page.
+
+        A turn that is `spare` is for others, if any can have it.
+        """
         now = self._clock()
         if site.given_up:
             self._drop_some(site, now)
@@ -343,6 +360,9 @@ class Crawl:
             self._bench.give_back(turn, now)
             self._frontier.set_aside(site, rules.until, now)
             return
+        if self._lent_out(turn, site, rules, now, spare=spare):
+            await trio.lowlevel.checkpoint()
+            return
         job = self._next_allowed(site, rules, now)
         if job is None:
             self._bench.give_back(turn, now)
@@ -354,16 +374,135 @@ class Crawl:
         visit.worker = number
         took_s = outcome.total_s
         self.paces.took(site.host, took_s)
+        if self.lending is not None and visit.is_page:
+            self.lending.took(site.host, took_s)
         self._bench.done(turn, now, response_s=took_s, failed=visit.host_failed, pause_s=visit.pause_s)
         if visit.pause_s and not visit.host_given_up:
             self._frontier.set_aside(site, now + visit.pause_s, now)
+        self._came(visit)
+        if visit.host_given_up:
+            self._give_up(site.host, Cause.HOST, now)
+
+    def _came(self, visit: Visit) -> None:
+        """An outcome is there: a page is to be read, all else is decided about."""
         if visit.is_page:
             self._unread.append(visit)
             self._pages.unpark()
-            return
-        self._add(visit)
-        if visit.host_given_up:
-            self._give_up(site.host, Cause.HOST, now)
+        else:
+            self._add(visit)
+
+    # Lending
+
+    def _is_stretched(self) -> bool:
+        """Whether there is more to fetch than can be fetched here soon."""
+        all_busy = self._busy >= self._config.fetch.concurrency or len(self._unread) >= UNREAD
+        return (
+            all_busy
+            and self._ending is None
+            and self.pages + self._busy + self._lent < self._limits.pages
+            and self._territory.may_begin()
+        )
+
+    async def can_read(self) -> None:
+        """Wait until more pages may come from others: when some of those that have come were read."""
+        while len(self._unread) >= 2 * UNREAD:
+            await self._was_read.park()
+        await self._room.wait()
+
+    def now(self) -> float:
+        """The time by the clock of this crawl."""
+        return self._clock()
+
+    @property
+    def lent(self) -> int:
+        """URLs that others are fetching."""
+        return self._lent
+
+    async def _lend(self, lending: Lending, number: int) -> None:
+        """Take turns beyond what can be fetched here, for as long as others want some."""
+        while True:
+            now = self._clock()
+            taken = self._frontier.take(now) if lending.has_room() and self._is_stretched() else None
+            if taken is None:
+                await trio.sleep(LEND_EVERY_S)
+                continue
+            self._busy += 1
+            try:
+                await self._use(*taken, number, spare=True)
+            finally:
+                self._busy -= 1
+
+    def _lent_out(self, turn: Turn, site: Site, rules: Rules, now: float, *, spare: bool) -> bool:
+        """Whether a turn is lent to somebody."""
+        if self.lending is None:
+            return False
+        delay_s, sure_until = self._bench.bounds(turn)
+        wish = self.lending.wish(site.host, now, delay_s, spare=spare)
+        if wish is None or now + wish.longest_s > sure_until:
+            return False
+        jobs: list[Job] = []
+        while len(jobs) < wish.most and site.window and site.window[0].via not in KEPT:
+            job = self._next_allowed(site, rules, now)
+            if job is None:
+                break
+            if job.queued.via in KEPT:  # those before it were not allowed
+                self._put_back([job], now)
+                break
+            jobs.append(job)
+        if not jobs:
+            return False
+        self._lent += len(jobs)
+        self.lending.lend(Loan(turn, jobs, delay_s), wish)
+        return True
+
+    def _put_back(self, jobs: Iterable[Job], now: float) -> None:
+        """Queue URLs again of which nothing has come."""
+        for job in jobs:
+            key = job.queued.key
+            self._under_way.discard(key)
+            self._store.give_back([key])
+            site = self._frontier.site(job.host)
+            if site is not None:
+                site.pages -= 1
+            self._frontier.wake([job.host], now)
+
+    def returned(
+        self,
+        loan: Loan,
+        number: int,
+        response: Response,
+        document: Document | None,
+        fingerprint: Fingerprint,
+        helper: str,
+    ) -> None:
+        """Somebody has fetched a URL that was lent, and read it if it is a page.
+
+        Its time counts here, but for that of another gatherer, which counts it itself.
+        """
+        now = self._clock()
+        job = loan.jobs.pop(number)
+        self._lent -= 1
+        visit = self._visitor.visited(job, response, self._bench.failures(job.host), now)
+        visit.helper, visit.document, visit.fingerprint = helper, document, fingerprint
+        loan.took_s = response.total_s
+        loan.pause_s = max(loan.pause_s, visit.pause_s)
+        loan.failed = visit.host_failed
+        if helper:
+            self.paces.took(job.host, response.total_s)
+        self._came(visit)
+
+    def ended(self, loan: Loan) -> None:
+        """A loan is over: what did not come back is queued again, and the host may be asked."""
+        now = self._clock()
+        self._lent -= len(loan.jobs)
+        self._put_back(loan.jobs.values(), now)
+        loan.jobs.clear()
+        host = loan.turn.host
+        self._bench.done(loan.turn, now, response_s=loan.took_s, failed=loan.failed, pause_s=loan.pause_s)
+        site = self._frontier.site(host)
+        if site is not None and loan.pause_s:
+            self._frontier.set_aside(site, now + loan.pause_s, now)
+        self._work.unpark()
 
     def _next_job(self, site: Site, now: float) -> Job | None:
         job = self._frontier.next_job(site, now)
@@ -467,6 +606,7 @@ class Crawl:
                 self.paces.took(visit.job.host, share_s, pages=0)
                 self.census.saw(visit, self.expansion)
                 self._add(visit)
+            self._was_read.unpark_all()
             self._work.unpark()
             await trio.lowlevel.checkpoint()
 
@@ -611,6 +751,7 @@ class Crawl:
             kind = document.format if document else outcome.headers.get("content-type", "").partition(";")[0]
             language = document.language if document else ""
             name = visit.job.origin.netloc
-            self.tally.answered(name, visit.status, kind, language, len(outcome.raw))
+            self.tally.helped += bool(visit.helper)
+            self.tally.answered(name, visit.status, kind, language, outcome.raw_bytes)
         if visit.reason:
             self.tally.failed(visit.reason)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import structlog
 import trio
@@ -19,7 +20,9 @@ from gcs.board import Board
 from gcs.config import Config
 from gcs.core.traps import Novelty
 from gcs.core.tree import Expansion
+from gcs.core.urls import key
 from gcs.errors import ConfigError, ExitCode
+from gcs.fetch.outcome import Origin, Outcome, Response
 from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import EXPANSION, NOVELTY, Crawl, Ending
@@ -29,17 +32,26 @@ from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import Node
 from gcs.gatherer.orders import Orders
+from gcs.gatherer.probing import Probes
 from gcs.gatherer.proximity import META, Proximity, delay_to
 from gcs.gatherer.seeds import cleaning
 from gcs.gatherer.service import Service
 from gcs.gatherer.session import require_agent, spare_memory, spare_the_collector
 from gcs.gatherer.turns import Company, Turns
 from gcs.gatherer.visit import Visitor
+from gcs.helper import desks
+from gcs.helper.books import Site, SiteBooks
+from gcs.helper.desks import AMONG_GATHERERS, OpenDesk, of_gatherer
+from gcs.helper.lender import AMONG_GATHERERS_S, LONGEST_S, Lender
+from gcs.helper.worker import Badge, Worker
 from gcs.leader.leader import Leader
 from gcs.notify import Notifier
-from gcs.store.records import Batch
+from gcs.store.records import Batch, host_of
 from gcs.store.store import Store
 from gcs.summary import plugins
+from gcs.summary.plugins import Plugins
+
+_TRIED_AT_ONCE: Final = 2
 
 
 def run(config: Config, directory: Path, read_config: Callable[[], Config]) -> ExitCode:
@@ -76,9 +88,14 @@ async def _run(
     if config.fetch.agent:
         about["http-header-user-agent"] = config.fetch.agent
     resume = (directory / "format").exists()
-    async with Transport(config.fetch) as transport, spaces.connect(config, config.redis.url) as client:
+    async with (
+        Transport(config.fetch) as transport,
+        spaces.connect(config, config.redis.url) as client,
+        desks.opened(config, client) as open_desk,
+    ):
         with Store.open(directory, config.store, resume=resume, name=config.crawl.name, about=about) as store:
-            return await _gather(config, store, transport, Board(client, config), notifier, read_config)
+            board = Board(client, config)
+            return await _gather(config, store, transport, board, open_desk, notifier, read_config)
 
 
 async def _gather(
@@ -86,6 +103,7 @@ async def _gather(
     store: Store,
     transport: Transport,
     board: Board,
+    open_desk: OpenDesk,
     notifier: Notifier,
     read_config: Callable[[], Config],
 ) -> ExitCode:
@@ -97,10 +115,12 @@ async def _gather(
         novelty=Novelty.from_bytes(novelty) if novelty else None,
         rulings=lambda: node.rulings,
     )
-    visitor = Visitor(config, Targets(cleaning(config)), admission, plugins.load(structlog.get_logger()))
+    readers = plugins.load(structlog.get_logger())
+    visitor = Visitor(config, Targets(cleaning(config)), admission, readers)
     seen = Expansion.from_bytes(expansion) if expansion else Expansion()
     me, company = f"{node.id} {node.incarnation}", Company(node)
-    turns = Turns(board.turns, config.fetch, me, company.is_shared, clock=node.clock)
+    lent_s = LONGEST_S if config.helpers.sites else sum(AMONG_GATHERERS_S)
+    turns = Turns(board.turns, config.fetch, me, company.is_shared, clock=node.clock, lent_s=lent_s)
     permits = turns if config.fetch.delay_s else None
     crawl = node.crawl = Crawl(config, store, transport, visitor, seen, territory=node, permits=permits)
     turns.attach(crawl.bench, crawl.wake)
@@ -111,6 +131,19 @@ async def _gather(
     async with trio.open_nursery() as nursery:
         membership = Membership(node, board, exchange, lambda token: nursery.start_soon(leader.answer, token))
         near = _proximity(node, board, transport, membership)
+        probes = Probes(node)
+        membership.further_reasons.append(probes.reason)
+        crawl.lending = lender = Lender(
+            crawl,
+            config,
+            node.id,
+            open_desk,
+            SiteBooks([Site.of(each) for each in config.helpers.sites], lambda: node.rulings),
+            epoch=node.epoch_of_rulings,
+            members=lambda: len(membership.alive()),
+            probing=probes,
+        )
+        prober = _prober(node, transport, readers, open_desk)
         leader = Leader(node, board, membership, exchange, delays=near.delays if near else dict)
         orders = Orders(node, board, exchange, leader, visitor)
         service = Service(node, membership, exchange, notifier, read_config)
@@ -129,6 +162,8 @@ async def _gather(
             orders.take_seeds,
             orders.obey,
             turns.run,
+            lender.run,
+            prober.run,
         ):
             nursery.start_soon(task)
         if near is not None:
@@ -155,5 +190,24 @@ def _proximity(node: Node, board: Board, transport: Transport, membership: Membe
         traffic=board.traffic,
     )
     node.crawl.on_hosts = near.noticed
-    membership.further_reason = near.reason
+    membership.further_reasons.append(near.reason)
     return near
+
+
+def _prober(node: Node, transport: Transport, readers: Plugins, open_desk: OpenDesk) -> Worker:
+    """Tries pages of other gatherers, and notes how long they take here."""
+
+    def tried(origin: Origin, outcome: Outcome) -> None:
+        if isinstance(outcome, Response):
+            node.crawl.paces.took(host_of(key(f"{origin}/")), outcome.total_s)
+
+    return Worker(
+        transport,
+        open_desk(of_gatherer(node.id)).urls,
+        lambda bundle: open_desk(of_gatherer(bundle.gatherer)).summaries,
+        Badge(node.id, AMONG_GATHERERS, AMONG_GATHERERS),
+        slots=_TRIED_AT_ONCE,
+        lease_s=AMONG_GATHERERS_S[1],
+        plugins=readers,
+        on_page=tried,
+    )

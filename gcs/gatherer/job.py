@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gcs.core.politeness import Turn
+from gcs.core.traps import Fingerprint
 from gcs.core.urls import url
 from gcs.fetch.outcome import Origin, Outcome
 from gcs.gatherer.links import Target
@@ -44,6 +46,10 @@ class Visit:
     reason: str = ""
     retry_at: float = 0.0
     worker: int = 0
+    helper: str = ""
+    """Who fetched it, if that was not this gatherer."""
+    fingerprint: Fingerprint | None = None
+    """What tells the page from others, if a helper has found that out."""
     host_failed: bool = False
     pause_s: float = 0.0
     host_given_up: bool = False
@@ -55,3 +61,22 @@ class Visit:
     found: list[Found] = field(default_factory=list)
     keep: bool = True
     """Whether the page and its summary are kept."""
+
+
+class Loan:
+    """Some URLs of one host that another process fetches in this gatherer's place.
+
+    The host's turn is held until it ends: nobody else asks there meanwhile.
+    """
+
+    __slots__ = ("delay_s", "failed", "jobs", "pause_s", "took_s", "turn")
+
+    def __init__(self, turn: Turn, jobs: Sequence[Job], delay_s: float) -> None:
+        self.turn = turn
+        self.jobs: dict[int, Job] = dict(enumerate(jobs))
+        """Those that are not answered yet, by their numbers."""
+        self.delay_s = delay_s
+        """The distance that its requests keep."""
+        self.took_s = self.pause_s = 0.0
+        self.failed = False
+        """Whether the last answer says that the host fails."""

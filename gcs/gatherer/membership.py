@@ -79,7 +79,7 @@ class Membership:
         self._rested_at = node.clock()
         self.looked = trio.Event()
         """Set, and replaced, whenever the members were looked at."""
-        self.further_reason: Callable[[], str] = lambda: ""
+        self.further_reasons: list[Callable[[], str]] = []
         """Why others want a new plan; "" if they do not. Asked when one may be made."""
 
     # What others are like
@@ -369,7 +369,8 @@ class Membership:
             await self._ask("lost")
         if not node.has_cooled() or not self.is_settled():
             return
-        reason = self._uneven() or self.further_reason()
+        reasons = (self._uneven, *self.further_reasons)
+        reason = next((why for each in reasons if (why := each())), "")
         if reason:
             await self._ask(reason)
 

@@ -197,6 +197,8 @@ class Node:
             "dropped": counts.dropped,
             "passed": counts.passed,
             "under_way": self.crawl.busy,
+            "lent": self.crawl.lent,
+            "helped": tally.helped,
             "outbox": sum(box.entries for box in boxes),
             "outbox_bytes": sum(box.bytes for box in boxes),
             "rate": round(rate, 3),

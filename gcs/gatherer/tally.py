@@ -16,7 +16,7 @@ import msgpack
 from gcs.core import estimate
 from gcs.core.sampling import Frequent
 
-VERSION: Final = 1
+VERSION: Final = 2
 _TABLE: Final = 500
 _HISTORY: Final = 400
 _RECENT_S: Final = 10.0
@@ -28,6 +28,8 @@ class Tally:
 
     pages: int = 0
     size_bytes: int = 0
+    helped: int = 0
+    """Those of the pages that helpers have fetched."""
     statuses: Counter[int] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -63,6 +65,7 @@ class Tally:
         for other in others:
             self.pages += other.pages
             self.size_bytes += other.size_bytes
+            self.helped += other.helped
             self.statuses += other.statuses
             self.languages += other.languages
             self.reasons += other.reasons
@@ -85,6 +88,7 @@ class Tally:
             *[(table.counts, table.total, table.error) for table in (self.types, self.hosts)],
             self.history,
             self._every,
+            self.helped,
         ]
         packed: bytes = msgpack.packb(state)
         return packed
@@ -106,6 +110,7 @@ class Tally:
             hosts=hosts,
             history=[(done, accepted) for done, accepted in state[8]],
             _every=state[9],
+            helped=state[10],
         )
 
 

@@ -65,13 +65,18 @@ class Turns:
         is_shared: Callable[[str], bool],
         *,
         clock: Callable[[], float],
+        lent_s: float = 0.0,
     ) -> None:
-        """`me` differs from one start of a gatherer to the next: what was known before is forgotten."""
+        """`me` differs from one start of a gatherer to the next: what was known before is forgotten.
+
+        A host may be lent for `lent_s`, and others must not have its turn before that is over, even if this
+        gatherer dies. A lease is renewed when a third of it has passed.
+        """
         self._space, self._fetch, self._me, self._clock = space, fetch, me, clock
         self.is_shared = is_shared
         self._reach_s = fetch.connect_timeout_s + SPARE_S
         """A request may be sent so long after it was begun."""
-        self._lease_s = 2 * self._reach_s
+        self._lease_s = 2 * self._reach_s + 1.5 * lent_s
         self._wanted: deque[str] = deque()
         self._asked = trio.Event()
         self._held: dict[str, tuple[Taken, trio.Event]] = {}

@@ -168,7 +168,8 @@ class Visitor:
         One step for all of them before the next step: what a step works with stays in the processor's caches.
         """
         for visit in visits:
-            visit.document = self._document(visit)
+            if visit.document is None:
+                visit.document = self._document(visit)
         pages = [(visit, visit.document) for visit in visits if visit.document is not None]
         for visit, _ in pages:
             self._remember(visit)
@@ -196,7 +197,7 @@ class Visitor:
     def _remember(self, visit: Visit) -> None:
         job, response = visit.job, visit.outcome
         assert isinstance(response, Response)
-        self.admission.saw(job.queued.key, job.path, response.body)
+        self.admission.saw(job.queued.key, job.path, response.body, visit.fingerprint)
 
     def _heed(self, visit: Visit, document: Document) -> None:
         """Follow the links of a page, and keep it, unless it asks for the opposite."""

@@ -55,6 +55,8 @@ class Served:
     hosts: Path
     log: Path
     stream: TextIO
+    latency_s: float = 0.0
+    """What every answer takes, besides what its host takes."""
     dirty: bool = False
     requests: int = 0
     connections: int = 0
@@ -75,7 +77,7 @@ class Served:
 
 @asynccontextmanager
 async def serve(
-    web: Web, into: Path, *, port: int = 0, tls: ssl.SSLContext | None = None
+    web: Web, into: Path, *, port: int = 0, tls: ssl.SSLContext | None = None, latency_s: float = 0.0
 ) -> AsyncIterator[Served]:
     """Serve a web until the block is left; port 0 takes one that is free at all addresses."""
     if tls is None and any(host.scheme == "https" for host in web.hosts):
@@ -86,7 +88,7 @@ async def serve(
         hosts, log = into / "hosts", into / "access.log"
         hosts.write_text(web.hosts_file())
         with log.open("a", encoding="latin-1") as stream:
-            served = Served(web, hosts, log, stream)
+            served = Served(web, hosts, log, stream, latency_s)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_flush_often, served)
                 for is_tls, listener in listeners:
@@ -222,8 +224,8 @@ async def _answer(served: Served, stream: Stream, head: _Head, count: int, start
             asked=_asked(served, host, head.target),
             now=math.ceil(start),
         )
-    if answer.delay_s:
-        await trio.sleep(answer.delay_s)
+    if answer.delay_s or served.latency_s:
+        await trio.sleep(answer.delay_s + served.latency_s)
     most = host.requests_per_connection if host else None
     framing = host.framing if host else Framing.LENGTH
     keep = head.keep_alive and framing is not Framing.CLOSE and (most is None or count < most)
@@ -278,6 +280,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--into", type=Path, help="where the hosts file and the log go")
     parser.add_argument("--plain", action="store_true", help="no traps, delays or other peculiarities")
     parser.add_argument("--slowness", type=float, default=1.0, help="scales all delays")
+    parser.add_argument("--latency", type=float, default=0.0, help="what every answer takes, in milliseconds")
     parser.add_argument("--https", type=float, default=0.0, help="the share of hosts that are https")
     parser.add_argument("--gzip", type=float, default=0.5, help="the share of hosts that compress")
     parser.add_argument("--hosts-per-address", type=int, default=1)
@@ -297,7 +300,8 @@ async def _run(arguments: argparse.Namespace, web: Web, into: Path) -> None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(arguments.cert, arguments.key)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with serve(web, into, port=arguments.port, tls=tls) as served:
+        latency_s = arguments.latency / 1000
+        async with serve(web, into, port=arguments.port, tls=tls, latency_s=latency_s) as served:
             said = {
                 "seeds": served.web.seeds,
                 "port": served.web.port,

@@ -1,0 +1,50 @@
+"""Pages that other gatherers try in this one's place, and what follows from how long they take."""
+
+from __future__ import annotations
+
+from gcs.core.locality import Locality
+from gcs.core.placement import Sites
+from gcs.domains import registered_domain
+from gcs.gatherer.node import Node
+
+REASON = "locality"
+
+
+class Probes:
+    """The probes of the plan in force, as far as they are about what is held here."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._locality = Locality(node.config.rebalance.locality)
+        self._sites = Sites(registered_domain)
+        self._epoch = 0
+        self._told: set[str] = set()
+
+    def _look(self) -> bool:
+        """Follow the plan in force; whether it has anything to try."""
+        charter = self._node.charter
+        if charter is not None and charter.epoch != self._epoch:
+            self._epoch = charter.epoch
+            there = charter.members.keys() - set(charter.departed)
+            probes = [(site, gatherer) for site, gatherer in charter.probes if gatherer in there]
+            self._locality.begin(probes, self._node.id)
+        return self._locality.is_curious
+
+    def wanted(self, host: str) -> str | None:
+        """The gatherer that should try a page of a host."""
+        return self._locality.wanted(self._sites.of(host)) if self._look() else None
+
+    def took(self, host: str, seconds: float) -> None:
+        """A page of a host was fetched here."""
+        if self._look():
+            self._locality.took(self._sites.of(host), seconds)
+
+    def tried(self, host: str, gatherer: str, took_s: float) -> None:
+        """Another gatherer has tried one."""
+        self._locality.tried(self._sites.of(host), gatherer, took_s)
+
+    def reason(self) -> str:
+        """Why there should be a new plan; a site that stayed where it was all the same is said once."""
+        far = set(self._locality.far()) - self._told
+        self._told |= far
+        return REASON if far else ""

@@ -1,0 +1,67 @@
+"""Who may be lent to: the sites of the configuration, and the helpers that operators have invited.
+
+At a *trusted* site all helpers wait at one desk, and whoever is free takes what lies there. At an *open* site
+every helper has a desk of its own: it can neither see nor take what is meant for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from gcs.core.rulings import Rulings
+
+_OPEN = ":open"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A site as the configuration names it."""
+
+    name: str
+    is_open: bool
+    url: str
+    """Its own server; "" for the crawl's."""
+
+    @classmethod
+    def of(cls, text: str) -> Site:
+        """The site that a text such as `office` or `volunteers:open@redis://host` names."""
+        name, _, url = text.partition("@")
+        return cls(name.removesuffix(_OPEN), name.endswith(_OPEN), url)
+
+    def desk(self, helper: str) -> str:
+        """The name of the desk at which a helper works."""
+        return f"{self.name}/{helper}" if self.is_open else self.name
+
+
+class SiteBooks:
+    """The books of one gatherer."""
+
+    def __init__(self, sites: Sequence[Site], rulings: Callable[[], Rulings]) -> None:
+        self._sites = {site.name: site for site in sites}
+        self._rulings = rulings
+
+    def site(self, desk: str) -> Site | None:
+        """The site of a desk."""
+        return self._sites.get(desk.partition("/")[0])
+
+    def desks(self) -> Iterable[str]:
+        """The names of the desks at which invited helpers may be."""
+        sites, helpers = self._sites, self._rulings().helpers
+        return {sites[each.site].desk(name) for name, each in helpers.items() if each.site in sites}
+
+    def key(self, desk: str) -> bytes | None:
+        """What seals bundles at a desk."""
+        site, rulings = self.site(desk), self._rulings()
+        if site is None:
+            return None
+        if not site.is_open:
+            return rulings.sites.get(site.name)
+        return self.helper_key(desk, desk.partition("/")[2])
+
+    def helper_key(self, desk: str, helper: str) -> bytes | None:
+        """What seals the answers of a helper that works at a desk."""
+        site, invited = self.site(desk), self._rulings().helpers.get(helper)
+        if site is None or invited is None or invited.site != site.name or site.desk(helper) != desk:
+            return None
+        return invited.key

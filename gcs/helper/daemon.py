@@ -1,0 +1,257 @@
+"""`gcs helper`: a machine that helps for as long as its owner lets it, and keeps nothing.
+
+It works while the warden says so. When it must stop, what is under way is dropped, what is held is given back
+at once, and it waits. The cluster's private networks mean nothing here: what may be asked is decided by this
+machine's own configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+import trio
+
+import tuplespace
+from gcs.config import Config
+from gcs.core.consent import Network, Terms
+from gcs.errors import ConfigError, ExitCode
+from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
+from gcs.fetch.transport import Transport
+from gcs.helper import portal
+from gcs.helper.desks import PRESENT_S, Desk, Presence
+from gcs.helper.invitation import Invitation
+from gcs.helper.limits import Bandwidth, Cpu
+from gcs.helper.modesty import be_modest
+from gcs.helper.pause import Control
+from gcs.helper.surroundings import Senses, sources
+from gcs.helper.warden import Warden
+from gcs.helper.worker import Badge, Work, Worker
+from gcs.summary import plugins
+from gcs.summary.plugins import Plugins
+from tuplespace import TupleSpaceError
+
+MOST_SLOTS: Final = 16
+"""Hosts that are asked at once, unless the owner allows for more."""
+_SAY_EVERY_S: Final = PRESENT_S / 3
+_LEAVE_S: Final = 2.0
+_NETWORK: Final = frozenset({Reason.DNS, Reason.CONNECT, Reason.TIMEOUT, Reason.TLS, Reason.PROXY})
+"""Failures that may be the network's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the owner offers."""
+
+    terms: Terms
+    slots: int
+    """Hosts that are asked at once."""
+    control: Path | None = None
+    """Where it listens to its owner; None for the usual place."""
+
+
+def run(config: Config, invitation: Invitation, offer: Offer) -> ExitCode:
+    """Help until told to stop."""
+    structlog.get_logger().info("modest", how=be_modest().words)
+    config = _configured(config, invitation)
+    return trio.run(_run, config, invitation, offer)
+
+
+def _configured(config: Config, invitation: Invitation) -> Config:
+    """This machine's configuration, with the names and limits of the crawl."""
+    crawl = replace(config.crawl, name=invitation.crawl)
+    space = replace(config.space, max_tuple_bytes=invitation.max_tuple_bytes)
+    return replace(config, crawl=crawl, space=space)
+
+
+async def _run(config: Config, invitation: Invitation, offer: Offer) -> ExitCode:
+    async with _connected(config, invitation) as client:
+        desk = Desk(client, config, invitation.desk)
+        helper = Helper(config, invitation, offer, desk)
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(helper.run)
+                nursery.start_soon(_leave_when, helper, nursery.cancel_scope)
+                async for _ in signals:
+                    break
+                nursery.cancel_scope.cancel()
+    return ExitCode.LIMIT if helper.has_to_leave else ExitCode.OK
+
+
+async def _leave_when(helper: Helper, scope: trio.CancelScope) -> None:
+    await helper.warden_says_leave()
+    scope.cancel()
+
+
+@asynccontextmanager
+async def _connected(config: Config, invitation: Invitation) -> AsyncIterator[tuplespace.Client]:
+    with _authority(invitation.tls_ca) as tls_ca:
+        async with tuplespace.connect(
+            invitation.url,
+            username=invitation.username or None,
+            password=invitation.password or None,
+            tls_ca=tls_ca,
+            timeout=config.redis.timeout_s,
+        ) as client:
+            yield client
+
+
+@contextmanager
+def _authority(pem: str) -> Iterator[str | None]:
+    """A file with a certificate, for as long as it is needed."""
+    if not pem:
+        yield None
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(pem)
+        file.flush()
+        yield file.name
+
+
+class Helper:
+    """One machine that helps."""
+
+    def __init__(self, config: Config, invitation: Invitation, offer: Offer, desk: Desk) -> None:
+        self._config, self._invitation, self._offer, self._desk = config, invitation, offer, desk
+        self._badge = Badge(
+            invitation.name, bytes.fromhex(invitation.key), bytes.fromhex(invitation.bundles_key)
+        )
+        terms = offer.terms
+        self._line = Bandwidth(terms.max_bandwidth_bytes) if terms.max_bandwidth_bytes else None
+        self._cpu = Cpu(terms.max_cpu_percent) if terms.max_cpu_percent else None
+        self._warden: Warden | None = None
+        self._work = Work()
+        self._agent = config.fetch.agent
+        self._log = structlog.get_logger().bind(helper=invitation.name)
+        self.has_to_leave = False
+        self._said = ""
+        self._begun = trio.Event()
+
+    @property
+    def warden(self) -> Warden:
+        """Who says whether it may work."""
+        assert self._warden is not None
+        return self._warden
+
+    async def warden_says_leave(self) -> None:
+        """Return when the process has to end."""
+        await self._begun.wait()
+        await self.warden.wait_until_must_leave()
+        self.has_to_leave = True
+        self._log.warning("leaving", why="it needs more memory than was agreed to")
+
+    async def run(self) -> None:
+        """Help whenever it may, until cancelled."""
+        canary, readers = self._invitation.canary, plugins.load(self._log)
+        async with Transport(portal.settings(self._config.fetch)) as looking:
+            check = partial(portal.check, looking, canary) if canary else _is_clear
+            self._warden = warden = Warden(self._offer.terms, Senses(sources()).look, check)
+            self._begun.set()
+            try:
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(Control(warden, self._offer.control).serve)
+                    nursery.start_soon(warden.run)
+                    nursery.start_soon(self._say)
+                    while True:
+                        await warden.wait_until_may_work()
+                        await self._work_as(self._agent, readers)
+            finally:
+                with trio.move_on_after(_LEAVE_S, shield=True):
+                    await self._leave()
+
+    async def _work_as(self, agent: str, readers: Plugins) -> None:
+        """Work under a name until it may not, or the crawl has another name."""
+        fetch = replace(self._config.fetch, agent=agent, concurrency=self._offer.slots)
+        async with Transport(fetch, throttle=self._line) as transport:
+            worker = Worker(
+                transport,
+                self._desk.urls,
+                lambda _: self._desk.summaries,
+                self._badge,
+                slots=self._offer.slots,
+                plugins=readers,
+                ready=self._ready,
+                on_page=self._noted,
+                vouch=self.warden.vouch if self._invitation.canary else None,
+                work=self._work,
+            )
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_stop_when, self.warden, worker)
+                await worker.run()
+                nursery.cancel_scope.cancel()
+            self._agent = worker.other_agent or agent
+
+    async def _ready(self) -> None:
+        """Wait until the owner's limits leave room for another request."""
+        if self._cpu is not None:
+            await trio.sleep(self._cpu.rest_s())
+
+    def _noted(self, _: Origin, outcome: Outcome) -> None:
+        if isinstance(outcome, Failure):
+            if outcome.reason in _NETWORK:
+                self.warden.failed()
+        else:
+            self.warden.succeeded()
+
+    async def _say(self) -> None:
+        """Tell the gatherers from time to time, and at once when it changes, and the log what has changed."""
+        told = False
+        while True:
+            sentence = self.warden.sentence
+            slots = self._offer.slots if self.warden.may_work else 0
+            if sentence != self._said:
+                self._said = sentence
+                self._log.info("helps" if slots else "waits", why=sentence)
+            try:
+                await self._desk.say(Presence(self._invitation.name, slots, self._work.pages, sentence))
+                told = False
+            except TupleSpaceError as error:
+                if not told:
+                    self._log.warning("the site's server is out of reach", why=str(error))
+                told = True
+            with trio.move_on_after(_SAY_EVERY_S):
+                if slots:
+                    await self.warden.wait_until_must_stop()
+                else:
+                    await self.warden.wait_until_may_work()
+
+    async def _leave(self) -> None:
+        try:
+            await self._desk.leave(self._invitation.name)
+        except TupleSpaceError:
+            return
+
+
+async def _is_clear() -> Network:
+    """There is no canary to look at."""
+    await trio.lowlevel.checkpoint()
+    return Network.CLEAR
+
+
+async def _stop_when(warden: Warden, worker: Worker) -> None:
+    await warden.wait_until_must_stop()
+    worker.stop()
+
+
+def invitation_path(given: Path | None) -> Path:
+    """The file that was named, or where systemd and people put one; raises ConfigError."""
+    if given is not None:
+        return given
+    places = [Path("invitation.json")]
+    if credentials := os.environ.get("CREDENTIALS_DIRECTORY"):
+        places.insert(0, Path(credentials) / "invitation")
+    found = next((each for each in places if each.exists()), None)
+    if found is None:
+        raise ConfigError(
+            "Nobody has invited this machine yet: `gcs helper invite NAME`, run where the crawl is, makes a "
+            "file; name it with --invitation."
+        )
+    return found

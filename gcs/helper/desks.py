@@ -1,0 +1,105 @@
+"""Desks: pairs of spaces where bundles of URLs lie for those who fetch them, and answers for gatherers.
+
+A site of helpers has URLTS and SummaryTS (003, section 7, figure 6). So has every gatherer, for pages that
+others want it to try: those answers go to the desk of the gatherer that asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import msgpack
+
+import tuplespace
+from gcs import spaces
+from gcs.config import Config
+from gcs.helper.books import Site
+from gcs.helper.papers import ANSWER, BUNDLE, KEY_BYTES
+from tuplespace import Space
+
+URLS, SUMMARIES = KINDS = ("urls", "summaries")
+"""URLTS and SummaryTS: how the two spaces of a desk are called."""
+HELPER: Final = "helper"
+AMONG_GATHERERS: Final = bytes(KEY_BYTES)
+"""Seals what gatherers write to each other: only they can reach those spaces."""
+PRESENT_S: Final = 15.0
+"""A helper that says nothing for so long is not there any more."""
+_URLS: Final = {BUNDLE: (1,)}
+_SUMMARIES: Final = {ANSWER: (1,), HELPER: (1,)}
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What a helper says of itself from time to time."""
+
+    name: str
+    slots: int
+    """Bundles that it serves at once; 0 while it pauses."""
+    pages: int = 0
+    sentence: str = ""
+    """How it is, in plain words."""
+
+
+class Desk:
+    """One pair of spaces."""
+
+    def __init__(self, client: tuplespace.Spaces, config: Config, name: str) -> None:
+        self.name = name
+        self.urls: Space = spaces.space(client, config, f"{URLS}:{name}", index=_URLS)
+        self.summaries: Space = spaces.space(client, config, f"{SUMMARIES}:{name}", index=_SUMMARIES)
+
+    async def say(self, presence: Presence) -> None:
+        """Say that a helper is there."""
+        data = msgpack.packb([presence.slots, presence.pages, presence.sentence[:200]])
+        await self.summaries.out(HELPER, presence.name, data, ttl=PRESENT_S)
+        # The newest counts; those before are not needed.
+        while await self.summaries.count(HELPER, presence.name, bytes) > 1:
+            await self.summaries.inp(HELPER, presence.name, bytes)
+
+    async def leave(self, name: str) -> None:
+        """A helper is not there any more."""
+        while await self.summaries.inp(HELPER, name, bytes) is not None:
+            pass
+
+    async def present(self) -> list[Presence]:
+        """The helpers that are there; what cannot be understood is left out."""
+        found: dict[str, Presence] = {}
+        async for _, name, data in self.summaries.scan(HELPER, str, bytes):
+            assert isinstance(data, bytes)
+            try:
+                slots, pages, sentence = msgpack.unpackb(data)
+                found[str(name)] = Presence(str(name), min(int(slots), 1000), int(pages), str(sentence)[:200])
+            except (ValueError, TypeError, msgpack.exceptions.UnpackException):
+                continue
+        return list(found.values())
+
+
+def of_gatherer(gatherer: str) -> str:
+    """The name of the desk at which a gatherer works for others; no site can be called so."""
+    return f"@{gatherer}"
+
+
+OpenDesk = Callable[[str], Desk]
+
+
+@asynccontextmanager
+async def opened(config: Config, client: tuplespace.Spaces) -> AsyncIterator[OpenDesk]:
+    """A function that gives the desk of a name, on the server of its site, always the same one."""
+    async with AsyncExitStack() as stack:
+        clients: dict[str, tuplespace.Spaces] = {}
+        for site in map(Site.of, config.helpers.sites):
+            if site.url:
+                clients[site.name] = await stack.enter_async_context(
+                    tuplespace.connect(site.url, timeout=config.redis.timeout_s)
+                )
+        known: dict[str, Desk] = {}
+
+        def desk(name: str) -> Desk:
+            if name not in known:
+                known[name] = Desk(clients.get(name.partition("/")[0], client), config, name)
+            return known[name]
+
+        yield desk

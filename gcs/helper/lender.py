@@ -1,0 +1,332 @@
+"""The gatherer's side: lends URLs to those who would fetch them, and takes back what comes of it.
+
+A loan holds its host's turn, so nobody asks there twice. It ends with the last answer, or when its time is
+over: an offer lies in URLTS for a while only, and who takes it asks for nothing later than the bundle says.
+What is not answered by then is queued again; what comes later is refused. So helpers may vanish at any
+moment, and a space that is full, empty, slow or away holds nobody up.
+
+That a host gave no answer is never taken from others: it may be their network that fails. Such a URL is asked
+for here, and its host is kept for a while.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import structlog
+import trio
+
+from gcs.config import Config
+from gcs.gatherer.crawl import Crawl
+from gcs.gatherer.job import Loan
+from gcs.gatherer.lending import Wish
+from gcs.helper import desks, papers
+from gcs.helper.desks import AMONG_GATHERERS, Desk, Presence
+from gcs.helper.papers import ANSWER, BUNDLE, HANDED_S, Answer, Bundle, Page, Refusal, Refused
+from tuplespace import SpaceFull, TupleError, TupleSpaceError
+
+KEPT_S: Final = 300.0
+"""So long a host is not lent again of which a helper got no answer."""
+EXPECTED_S: Final = 3.0
+"""How long a bundle should take."""
+OFFERED_S: Final = 10.0
+"""How long an offer lies in URLTS."""
+AMONG_GATHERERS_S: Final = (1.0, 3.0, 4.0)
+"""For a page that another gatherer tries: how long it is offered, may have been handed over, and may take."""
+_SLACK_S: Final = 7.0
+LONGEST_S: Final = OFFERED_S + HANDED_S + 2 * EXPECTED_S + _SLACK_S
+"""No loan to helpers takes longer, unless one request has to wait for longer."""
+_ANSWERS_AT_ONCE: Final = 16
+_LOOK_EVERY_S: Final = 0.5
+_SWEEP_EVERY_S: Final = 0.1
+_PAUSE_S: Final = 1.0
+_SEND_WITHIN_S: Final = 2.0
+_KEPT: Final = 100_000
+
+
+class Books(Protocol):
+    """Who may be lent to, and who is believed."""
+
+    def desks(self) -> Iterable[str]:
+        """The names of the desks at which others wait for URLs."""
+
+    def key(self, desk: str) -> bytes | None:
+        """What seals bundles there; None if nothing is lent there."""
+
+    def helper_key(self, desk: str, helper: str) -> bytes | None:
+        """What seals the answers of a helper; None for one that has no business there."""
+
+
+class Probing(Protocol):
+    """Which pages other gatherers are to try."""
+
+    def wanted(self, host: str) -> str | None:
+        """The gatherer that should try a page of a host; None for none. Said once for each page."""
+
+    def took(self, host: str, seconds: float) -> None:
+        """A page was fetched here."""
+
+    def tried(self, host: str, gatherer: str, took_s: float) -> None:
+        """A gatherer has tried one, and that took so long."""
+
+
+@dataclass(slots=True)
+class Out:
+    """A loan that is out."""
+
+    bundle: Bundle
+    loan: Loan
+    wish: Wish
+    until: float
+    """By trio's clock: when it ends, answered or not."""
+    answered: set[tuple[str, int]] = field(default_factory=set)
+    """The parts that have come, with who sent them."""
+
+    @property
+    def desk(self) -> str:
+        """Where it lies."""
+        return self.wish.to
+
+
+@dataclass(slots=True)
+class Account:
+    """What came of lending so far."""
+
+    lent: int = 0
+    returned: int = 0
+    unanswered: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class Lender:
+    """Lends to the desks that the books name, and to other gatherers."""
+
+    def __init__(
+        self,
+        crawl: Crawl,
+        config: Config,
+        me: str,
+        open_desk: Callable[[str], Desk],
+        books: Books,
+        *,
+        epoch: Callable[[], int],
+        members: Callable[[], int],
+        probing: Probing | None = None,
+    ) -> None:
+        """`me` is the id of this gatherer; `members` says how many share the desks."""
+        self._crawl, self._config, self._me, self._books = crawl, config, me, books
+        self._open_desk, self._epoch, self._members, self._probing = open_desk, epoch, members, probing
+        self._own = open_desk(desks.of_gatherer(me))
+        self._desks: dict[str, Desk] = {}
+        self._listening: dict[str, trio.CancelScope] = {}
+        self._rooms: dict[str, int] = {}
+        self._out: dict[str, Out] = {}
+        self._kept: dict[str, float] = {}
+        self._send, self._sending = trio.open_memory_channel[Out](math.inf)
+        self.present: dict[str, list[Presence]] = {}
+        """By desk: the helpers that are there."""
+        self.account = Account()
+        self._log = structlog.get_logger()
+
+    # The crawl asks
+
+    def has_room(self) -> bool:
+        """Whether somebody would take more."""
+        return any(room > 0 for room in self._rooms.values())
+
+    def wish(self, host: str, now: float, delay_s: float, *, spare: bool) -> Wish | None:
+        """What to lend of a host."""
+        if self._kept and self._kept.get(host, 0.0) > now:
+            return None
+        if self._probing is not None and (peer := self._probing.wanted(host)) is not None:
+            return Wish(desks.of_gatherer(peer), 1, 0.0, *AMONG_GATHERERS_S)
+        if not spare or not self._rooms:
+            return None
+        desk, room = max(self._rooms.items(), key=lambda each: each[1])
+        if room <= 0:
+            return None
+        most = min(papers.MOST_URLS, self._config.helpers.bundle)
+        if delay_s > 0:
+            most = max(1, min(most, int(EXPECTED_S / delay_s)))
+        expected_s = max(EXPECTED_S, most * delay_s)
+        return Wish(desk, most, expected_s, OFFERED_S, HANDED_S, _SLACK_S + 2 * expected_s)
+
+    def took(self, host: str, seconds: float) -> None:
+        """A page was fetched here."""
+        if self._probing is not None:
+            self._probing.took(host, seconds)
+
+    def lend(self, loan: Loan, wish: Wish) -> None:
+        """Offer a loan to somebody."""
+        fetch = self._config.fetch
+        origin = next(iter(loan.jobs.values())).origin
+        bundle = Bundle(
+            version=papers.VERSION,
+            id=papers.new_id(),
+            crawl=self._config.crawl.name,
+            gatherer=self._me,
+            scheme=origin.scheme,
+            host=origin.host,
+            port=origin.port,
+            paths=[job.path for job in loan.jobs.values()],
+            delay_s=loan.delay_s,
+            delay_factor=fetch.delay_factor if fetch.delay_s else 0.0,
+            max_delay_s=fetch.max_delay_s,
+            expected_s=wish.expected_s,
+            within_s=wish.within_s,
+            epoch=self._epoch(),
+            agent=fetch.agent,
+            level=self._config.summary.level,
+            keep=self._config.store.pages != "none",
+            max_body_bytes=min(papers.MAX_BODY_BYTES, fetch.max_body_bytes),
+        )
+        out = Out(bundle, loan, wish, trio.current_time() + wish.longest_s)
+        self._out[bundle.id] = out
+        self._rooms[wish.to] = self._rooms.get(wish.to, 0) - 1
+        self.account.lent += len(loan.jobs)
+        self._send.send_nowait(out)
+
+    # Tasks
+
+    async def run(self) -> None:
+        """Offer, take back, and see to it that every loan ends."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._offer)
+            nursery.start_soon(self._sweep)
+            nursery.start_soon(self._listen, self._own)
+            while True:
+                await self._tend(nursery)
+                await trio.sleep(_LOOK_EVERY_S)
+
+    async def _offer(self) -> None:
+        async for out in self._sending:
+            key = self._key(out.desk)
+            if key is None or trio.current_time() > out.until - out.wish.longest_s + _SEND_WITHIN_S:
+                self._end(out)
+                continue
+            with trio.move_on_after(_SEND_WITHIN_S):
+                try:
+                    data = out.bundle.sealed(key)
+                    await self._desk(out.desk).urls.out(BUNDLE, out.bundle.id, data, ttl=out.wish.offered_s)
+                except TupleSpaceError as error:
+                    self._log.warning("nothing can be lent", desk=out.desk, why=str(error))
+                    self._rooms[out.desk] = 0
+                    if isinstance(error, SpaceFull | TupleError):
+                        self._end(out)
+            # Unless it was refused it may be there, whatever came of writing it, and its time begins now.
+            out.until = trio.current_time() + out.wish.longest_s
+
+    def _desk(self, name: str) -> Desk:
+        return self._desks.get(name) or self._open_desk(name)
+
+    def _key(self, desk: str) -> bytes | None:
+        return AMONG_GATHERERS if desk.startswith("@") else self._books.key(desk)
+
+    async def _tend(self, nursery: trio.Nursery) -> None:
+        """Open the desks that there are, close those that are no more, and see who is at each."""
+        wanted = set(self._books.desks())
+        for name in wanted - self._desks.keys():
+            self._desks[name] = self._open_desk(name)
+            nursery.start_soon(self._listen, self._desks[name])
+        for name in self._desks.keys() - wanted:
+            self._listening.pop(name).cancel()
+            del self._desks[name]
+            self._rooms.pop(name, None)
+            self.present.pop(name, None)
+        for name, desk in list(self._desks.items()):
+            try:
+                self.present[name] = helpers = await desk.present()
+                slots = sum(each.slots for each in helpers)
+                # What lies there for everybody to take, once over; and as much again, so that nobody waits.
+                waiting = await desk.urls.count(BUNDLE, str, bytes) if slots else 0
+                self._rooms[name] = max(0, 2 * slots - waiting) // max(1, self._members())
+            except TupleSpaceError:
+                self._rooms[name] = 0
+
+    async def _listen(self, desk: Desk) -> None:
+        """Take the answers that come to a desk."""
+        told = False
+        with trio.CancelScope() as listening:
+            self._listening[desk.name] = listening
+            while True:
+                await self._crawl.can_read()
+                try:
+                    async with desk.summaries.take(
+                        ANSWER, self._me, str, str, bytes, many=_ANSWERS_AT_ONCE
+                    ) as taken:
+                        for _, _, bundle, helper, data in taken:
+                            self._answered(desk.name, str(bundle), str(helper), data)
+                            await trio.lowlevel.checkpoint()
+                    told = False
+                except TupleSpaceError as error:
+                    if not told:
+                        self._log.warning("no answers", desk=desk.name, why=str(error))
+                    told = True
+                    await trio.sleep(_PAUSE_S)
+
+    def _answered(self, desk: str, id_: str, helper: str, data: object) -> None:
+        """Take an answer, or refuse it."""
+        assert isinstance(data, bytes)
+        try:
+            out = self._out.get(id_)
+            probe = desk == self._own.name
+            if out is None or (out.desk.startswith("@") if not probe else out.desk != f"@{helper}"):
+                raise Refused(Refusal.UNKNOWN)
+            if not probe and out.desk != desk:
+                raise Refused(Refusal.UNKNOWN)
+            key = AMONG_GATHERERS if probe else self._books.helper_key(desk, helper)
+            if key is None:
+                raise Refused(Refusal.STRANGER)
+            answer = Answer.opened(data, key, self._me, id_, helper)
+            if (helper, answer.part) in out.answered:
+                raise Refused(Refusal.REPEATED)
+            out.answered.add((helper, answer.part))
+            for page in answer.pages:
+                self._take_back(out, page, helper, probe=probe)
+            if answer.last or not out.loan.jobs:
+                self._end(out)
+        except Refused as refused:
+            self.account.refused[refused.why.name.lower()] += 1
+            self._log.debug("an answer was refused", helper=helper, why=str(refused))
+
+    def _take_back(self, out: Out, page: Page, helper: str, *, probe: bool) -> None:
+        if page.number not in out.loan.jobs:
+            raise Refused(Refusal.REPEATED)
+        host = out.loan.turn.host
+        if page.failure:
+            self._keep(host)
+            return
+        response = page.response(out.bundle)
+        if response.truncated == "length" and out.bundle.max_body_bytes < self._config.fetch.max_body_bytes:
+            self._keep(host)
+            return
+        if probe and self._probing is not None:
+            self._probing.tried(host, helper, response.total_s)
+        self.account.returned += 1
+        self._crawl.returned(
+            out.loan, page.number, response, page.document, page.fingerprint, "" if probe else helper
+        )
+
+    def _keep(self, host: str) -> None:
+        """Do not lend a host for a while."""
+        now = self._crawl.now()
+        if len(self._kept) >= _KEPT:
+            self._kept = {each: until for each, until in self._kept.items() if until > now}
+        self._kept[host] = now + KEPT_S
+
+    def _end(self, out: Out) -> None:
+        if self._out.pop(out.bundle.id, None) is not None:
+            self.account.unanswered += len(out.loan.jobs)
+            self._crawl.ended(out.loan)
+
+    async def _sweep(self) -> None:
+        """End the loans whose time is over."""
+        while True:
+            await trio.sleep(_SWEEP_EVERY_S)
+            now = trio.current_time()
+            for out in [each for each in self._out.values() if each.until <= now]:
+                self._end(out)

@@ -1,0 +1,280 @@
+"""The worker: takes bundles of URLs, asks for them one after the other, reads them, and answers.
+
+It keeps nothing: what it holds is leased, and what it has found out is sent at once. It stops asking when
+the time of a bundle is over by a clock that also counts while the machine sleeps, so the gatherer that lent
+the host knows without any message when it may ask there itself.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+import trio
+
+from gcs.core.traps import fingerprint
+from gcs.fetch.outcome import Failure, Origin, Outcome, Response
+from gcs.fetch.transport import Transport
+from gcs.helper import papers
+from gcs.helper.papers import ANSWER, BUNDLE, HANDED_S, PART_BYTES, VERSION, Answer, Bundle, Page, Refused
+from gcs.summary import Document, read
+from gcs.summary.plugins import NONE, Plugins
+from tuplespace import LeaseLost, Space, Taken, TupleSpaceError
+
+ANSWER_EVERY_S: Final = 0.25
+ANSWER_TTL_S: Final = 300.0
+NOT_THE_WEB: Final = "not the web"
+TOO_MUCH: Final = "too much to be told"
+Vouch = Callable[[], Awaitable[bool]]
+_PAUSE_S: Final = 2.0
+_PARTING_S: Final = 3.0
+_LOOK_S: Final = 0.5
+_STATUS_TOO_MANY: Final = 429
+_STATUS_FAILS: Final = 500
+
+
+def awake_s() -> float:
+    """Seconds by a clock that goes on while the machine sleeps, where there is one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """Who a helper is, and the keys that it shares with the gatherers."""
+
+    name: str
+    key: bytes
+    """Of its answers."""
+    bundles_key: bytes
+    """Of the bundles that it takes."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What was done so far."""
+
+    bundles: int = 0
+    pages: int = 0
+    failures: int = 0
+    refused: int = 0
+    bytes: int = 0
+    under_way: int = 0
+
+
+class Worker:
+    """Serves bundles, several at a time."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        urls: Space,
+        summaries: Callable[[Bundle], Space],
+        badge: Badge,
+        *,
+        slots: int,
+        lease_s: float = HANDED_S,
+        plugins: Plugins = NONE,
+        ready: Callable[[], Awaitable[None]] | None = None,
+        on_page: Callable[[Origin, Outcome], None] | None = None,
+        vouch: Vouch | None = None,
+        work: Work | None = None,
+    ) -> None:
+        """`ready` is waited for before every request; `on_page` is told every outcome.
+
+        `vouch` says before every answer whether what came is what it seems to be.
+        """
+        self._vouch = vouch
+        self._transport, self._urls, self._summaries, self._badge = transport, urls, summaries, badge
+        self._lease_s = lease_s
+        self._slots, self._plugins, self._ready, self._on_page = slots, plugins, ready, on_page
+        self._stopped = trio.Event()
+        self._waiting: set[trio.CancelScope] = set()
+        self.work = work or Work()
+        """What was done so far, here and before."""
+        self.other_agent = ""
+        """The name under which bundles want to be asked for, if it is not that of the transport."""
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        """Work until stopped; what was begun is answered first."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(self._slots):
+                nursery.start_soon(self._serve)
+
+    def stop(self) -> None:
+        """Ask for nothing more, and give back what is held."""
+        self._stopped.set()
+        for waiting in self._waiting:
+            waiting.cancel()
+
+    async def _serve(self) -> None:
+        told = False
+        while not self._stopped.is_set():
+            try:
+                await self._next_bundle()
+                told = False
+            except TupleSpaceError as error:
+                if not told:
+                    self._log.warning("no bundle", why=str(error))
+                told = True
+                with trio.move_on_after(_PAUSE_S):
+                    await self._stopped.wait()
+
+    async def _next_bundle(self) -> None:
+        """Wait for a bundle, and serve it."""
+        with trio.CancelScope() as waiting:
+            self._waiting.add(waiting)
+            try:
+                async with self._urls.take(BUNDLE, str, bytes, lease=self._lease_s) as taken:
+                    self._waiting.discard(waiting)
+                    # It may have been handed over long ago, to a machine that slept.
+                    await taken.renew()
+                    if not taken.lost and not self._stopped.is_set():
+                        await self._opened(taken, awake_s())
+                    else:
+                        taken.give_back()
+            except LeaseLost:
+                self._log.warning("a bundle took too long")
+            finally:
+                self._waiting.discard(waiting)
+
+    async def _opened(self, taken: Taken, began_s: float) -> None:
+        data = taken.tuple[2]
+        assert isinstance(data, bytes)
+        try:
+            bundle = Bundle.opened(data, self._badge.bundles_key)
+        except Refused as refused:
+            self.work.refused += 1
+            self._log.warning("a bundle was refused", why=str(refused))
+            return
+        if bundle.agent and bundle.agent != self._transport.agent:
+            self.other_agent = bundle.agent
+            taken.give_back()
+            self.stop()
+            return
+        self.work.under_way += 1
+        try:
+            await self._ask(bundle, taken, began_s)
+        finally:
+            self.work.under_way -= 1
+        self.work.bundles += 1
+
+    async def _ask(self, bundle: Bundle, taken: Taken, began_s: float) -> None:
+        """Ask for the URLs of a bundle, one after the other, and answer now and then."""
+        reply = _Reply(bundle, self._summaries(bundle), self._badge, self._vouch)
+        try:
+            for number in range(len(bundle.paths)):
+                # Who cannot renew the lease does not know whether another one has got it.
+                if not await self._may_ask(bundle, reply, began_s) or trio.current_time() > taken.sure_until:
+                    break
+                if not await self._asked(bundle, number, reply, began_s):
+                    break
+                if reply.is_due(awake_s()) and number + 1 < len(bundle.paths):
+                    await reply.send(last=False)
+        finally:
+            # Also when it is cancelled: somebody waits for this.
+            with trio.move_on_after(_PARTING_S, shield=True):
+                await reply.send(last=True)
+
+    async def _may_ask(self, bundle: Bundle, reply: _Reply, began_s: float) -> bool:
+        """Wait until the next request may be sent; False if there is to be none."""
+        if self._ready is not None:
+            await self._ready()
+        while not self._stopped.is_set():
+            now = awake_s()
+            if now - began_s >= bundle.within_s or reply.next_at - began_s >= bundle.within_s:
+                return False
+            if now >= reply.next_at:
+                return True
+            if reply.pages and reply.next_at - now > ANSWER_EVERY_S:
+                await reply.send(last=False)
+            with trio.move_on_after(min(reply.next_at - now, _LOOK_S)):
+                await self._stopped.wait()
+        return False
+
+    async def _asked(self, bundle: Bundle, number: int, reply: _Reply, began_s: float) -> bool:
+        """Ask for one URL; whether the next may be asked for."""
+        sent: list[float] = []
+        left_s = began_s + bundle.within_s - awake_s()
+        outcome: Outcome | None = None
+        with trio.move_on_after(left_s):
+            outcome = await self._transport.fetch(
+                bundle.origin,
+                bundle.paths[number],
+                timeout_s=left_s,
+                max_body_bytes=bundle.max_body_bytes,
+                on_sent=lambda _: sent.append(awake_s()),
+            )
+        if outcome is None:
+            return False
+        if self._on_page is not None:
+            self._on_page(bundle.origin, outcome)
+        slow_s = min(bundle.delay_factor * outcome.total_s, bundle.max_delay_s)
+        reply.next_at = (sent[-1] if sent else awake_s()) + max(bundle.delay_s, slow_s)
+        if isinstance(outcome, Failure):
+            self.work.failures += 1
+            reply.add(Page(number, failure=outcome.reason.value))
+            return False
+        self.work.pages += 1
+        self.work.bytes += len(outcome.raw)
+        reply.add(self._told(bundle, number, outcome))
+        return outcome.status < _STATUS_FAILS and outcome.status != _STATUS_TOO_MANY
+
+    def _told(self, bundle: Bundle, number: int, response: Response) -> Page:
+        """What is told of a response: a page is read first."""
+        document: Document | None = None
+        print_ = None
+        if 200 <= response.status < 300:
+            path, level = bundle.paths[number], bundle.level
+            document = read(
+                response.body,
+                url=f"{bundle.origin}{path}",
+                content_type=response.headers.get("content-type", ""),
+                level="links" if level == "links" else "full",
+                plugins=self._plugins,
+            )
+            print_ = fingerprint(response.body, path)
+            if not papers.is_modest(document):
+                return Page(number, failure=TOO_MUCH)
+        return Page.told(number, response, document, print_, keep=bundle.keep)
+
+
+class _Reply:
+    """What is to be answered to a bundle."""
+
+    def __init__(self, bundle: Bundle, summaries: Space, badge: Badge, vouch: Vouch | None) -> None:
+        self._bundle, self._space, self._badge, self._vouch = bundle, summaries, badge, vouch
+        self.pages: list[Page] = []
+        self.next_at = -math.inf
+        """When the next request may be sent."""
+        self._bytes = self._part = 0
+        self._sent_at = awake_s()
+
+    def add(self, page: Page) -> None:
+        """One more page."""
+        self.pages.append(page)
+        self._bytes += len(page.raw or b"") + len(page.head)
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether it is time to answer what there is."""
+        return self._bytes >= PART_BYTES or now_s - self._sent_at >= ANSWER_EVERY_S
+
+    async def send(self, *, last: bool) -> None:
+        """Answer what there is; what is too large for that is left to the gatherer."""
+        pages, self.pages, self._bytes, self._sent_at = self.pages, [], 0, awake_s()
+        bundle, badge = self._bundle, self._badge
+        if pages and self._vouch is not None and not await self._vouch():
+            pages = [page if page.failure else Page(page.number, failure=NOT_THE_WEB) for page in pages]
+        names = bundle.gatherer, bundle.id, badge.name
+        try:
+            data = Answer(VERSION, self._part, last, pages).sealed(badge.key, *names)
+        except Refused:
+            pages = [page if page.failure else Page(page.number, failure=TOO_MUCH) for page in pages]
+            data = Answer(VERSION, self._part, last, pages).sealed(badge.key, *names)
+        self._part += 1
+        await self._space.out(ANSWER, *names, data, ttl=ANSWER_TTL_S)
