@@ -16,6 +16,7 @@ from typing import Final
 
 VARIABLES: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 _MOST_LATE: Final = 16
+_TELL_EVERY_S: Final = 5.0
 
 
 class Notifier:
@@ -41,6 +42,11 @@ class Notifier:
     def is_heard(self) -> bool:
         """Whether there is a manager."""
         return bool(self._address)
+
+    @property
+    def every_s(self) -> float:
+        """How often to say how it is: a few times within the watchdog's interval."""
+        return _TELL_EVERY_S if self.watchdog_s is None else min(_TELL_EVERY_S, self.watchdog_s / 3)
 
     def ready(self) -> None:
         """It has started, or has read its configuration again."""

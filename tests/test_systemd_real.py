@@ -39,8 +39,6 @@ DROP_INS = {
     "gcs-gatherer@unwatched": "[Service]\nWatchdogSec=0\n",
     "gcs-gatherer@wrong": "[Service]\nEnvironment=GCS_FETCH_DELAY=wrong\n",
     "gcs-gatherer@failing": "[Service]\nExecStart=\nExecStart=/bin/false\n",
-    # What runs is not looked at here.
-    "gcs-helper": "[Service]\nType=exec\nExecStart=\nExecStart=/bin/sleep 1000\n",
 }
 CONFIG = """
 [fetch]
@@ -57,6 +55,9 @@ heartbeat = "200ms"
 
 [store]
 keep_free = "0B"
+
+[helpers]
+sites = ["office"]
 """
 
 
@@ -86,12 +87,12 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
             for name, text in DROP_INS.items():
                 here.write(f"/etc/systemd/system/{name}.service.d/test.conf", text)
             here.write("/etc/gcs/config.toml", CONFIG)
-            here.write("/etc/gcs/invitation", "a secret\n")
             here.write("/etc/gcs/redis-password", "open sesame\n")
             here.run("chmod", "600", "/etc/gcs/redis-password")
             here.run("install", "-d", "-m", "1777", "/var/tmp")
             here.run("systemctl", "daemon-reload")
             _serve(here)
+            gcs(here, "helper", "invite", "desk", "--into", "/etc/gcs/invitation")
             yield here
     except CannotBoot as reason:
         pytest.skip(f"{reason}; see tests/test_service.py for the same on a notify socket")
@@ -225,6 +226,9 @@ def test_nights(booted: Machine) -> None:
         assert (booted.show(timer, "ActiveState"), booted.show(timer, "Result")) == ("active", "success")
     booted.run("systemctl", "start", "gcs-helper.service")
     assert booted.show("gcs-helper.service", "ActiveState") == "active"
+    assert re.fullmatch(r"(helps|waits): .* 0 pages", booted.show("gcs-helper.service", "StatusText"))
+    tell = ["env", "GCS_CONFIG=/dev/null", "XDG_RUNTIME_DIR=/run/gcs-helper", "/opt/gcs/bin/gcs", "helper"]
+    assert "paused" in booted.run(*tell, "pause")
     booted.run("systemctl", "start", "gcs-helper-stop.service")
     assert booted.show("gcs-helper.service", "ActiveState") == "inactive"
     booted.run("systemctl", "disable", "--now", "gcs-helper.timer")
@@ -239,7 +243,7 @@ def test_a_desktop(booted: Machine) -> None:
     home, runtime = "/var/lib/gcs", f"/run/user/{uid}"
     (unit,) = units(Path(f"{home}/.config"), user=True, programs=Path("/opt/gcs/bin"))
     booted.write(str(unit.path), unit.text)
-    booted.write(f"{unit.path}.d/test.conf", DROP_INS["gcs-helper"])
+    booted.write(f"{home}/.config/gcs/invitation", booted.run("cat", "/etc/gcs/invitation"))
     booted.run("chown", "-R", "gcs", f"{home}/.config")
     booted.run("install", "-d", "-o", "gcs", runtime)
     variables = f"Environment=XDG_RUNTIME_DIR={runtime} HOME={home}"

@@ -20,7 +20,7 @@ from gcs.gatherer.node import Node
 from gcs.gatherer.reload import reloaded
 from gcs.notify import Notifier
 
-_TELL_EVERY_S: Final = 5.0
+_UNWATCHED_S: Final = 10.0
 _SPARE_S: Final = 10.0
 """What was fetched last has to be written, and the store closed."""
 
@@ -49,12 +49,12 @@ class Service:
         notifier = self._notifier
         if not notifier.is_heard:
             return
-        interval_s = notifier.watchdog_s or 2 * _TELL_EVERY_S
+        interval_s = notifier.watchdog_s or _UNWATCHED_S
         notifier.ready()
         while True:
             ill = silent(self._signs, trio.current_time(), interval_s)
             notifier.status(f"{', '.join(ill)} hung" if ill else self.status(), is_well=not ill)
-            await trio.sleep(min(_TELL_EVERY_S, interval_s / 3))
+            await trio.sleep(notifier.every_s)
 
     def status(self) -> str:
         """How it is, in a line; the rate is that since this was last asked."""
