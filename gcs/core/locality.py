@@ -12,7 +12,7 @@ from typing import Final
 
 PAGES_EACH: Final = 3
 """Pages of a site that a gatherer tries after a plan."""
-LEAST_GAIN_S: Final = 0.02
+LEAST_GAIN_S: Final = 0.05
 """Less than this is no reason to move anything."""
 
 

@@ -51,7 +51,7 @@ from gcs.gatherer.tally import Tally
 from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.visit import Visitor
 from gcs.store.errors import DiskFull
-from gcs.store.records import Batch, Committed, Finished, Found, State, host_of
+from gcs.store.records import Batch, Committed, Finished, Found, Queued, State, host_of
 from gcs.store.store import Store
 from gcs.summary.records import Document
 
@@ -403,6 +403,10 @@ class Crawl:
             and self._territory.may_begin()
         )
 
+    def may_fetch(self, key: str) -> bool:
+        """Whether a URL may be fetched here now."""
+        return self._territory.may_fetch(key)
+
     async def can_read(self) -> None:
         """Wait until more pages may come from others: when some of those that have come were read."""
         while len(self._unread) >= 2 * UNREAD:
@@ -441,12 +445,12 @@ class Crawl:
         if wish is None or now + wish.longest_s > sure_until:
             return False
         jobs: list[Job] = []
-        while len(jobs) < wish.most and site.window and site.window[0].via not in KEPT:
+        while len(jobs) < wish.most and site.window and not self._is_kept(site.window[0]):
             job = self._next_allowed(site, rules, now)
             if job is None:
                 break
-            if job.queued.via in KEPT:  # those before it were not allowed
-                self._put_back([job], now)
+            if self._is_kept(job.queued):  # those before it were not allowed
+                self._put_back(job)
                 break
             jobs.append(job)
         if not jobs:
@@ -455,16 +459,26 @@ class Crawl:
         self.lending.lend(Loan(turn, jobs, delay_s), wish)
         return True
 
-    def _put_back(self, jobs: Iterable[Job], now: float) -> None:
-        """Queue URLs again of which nothing has come."""
-        for job in jobs:
-            key = job.queued.key
-            self._under_way.discard(key)
-            self._store.give_back([key])
-            site = self._frontier.site(job.host)
-            if site is not None:
-                site.pages -= 1
-            self._frontier.wake([job.host], now)
+    def _is_kept(self, queued: Queued) -> bool:
+        """Whether a URL is not to be lent."""
+        return queued.via in KEPT or (self.lending is not None and self.lending.keeps(queued.key))
+
+    def _put_back(self, job: Job) -> None:
+        """Queue a URL again of which nothing has come."""
+        key = job.queued.key
+        self._under_way.discard(key)
+        self._store.give_back([key])
+        site = self._frontier.site(job.host)
+        if site is not None:
+            site.pages -= 1
+        self._frontier.wake([job.host], self._clock())
+
+    def put_back(self, loan: Loan, numbers: Iterable[int]) -> None:
+        """Queue URLs of a loan again."""
+        for number in numbers:
+            self._put_back(loan.jobs.pop(number))
+            self._lent -= 1
+        self._work.unpark()
 
     def returned(
         self,
@@ -493,11 +507,12 @@ class Crawl:
 
     def ended(self, loan: Loan) -> None:
         """A loan is over: what did not come back is queued again, and the host may be asked."""
-        now = self._clock()
-        self._lent -= len(loan.jobs)
-        self._put_back(loan.jobs.values(), now)
-        loan.jobs.clear()
-        host = loan.turn.host
+        self.put_back(loan, list(loan.jobs))
+        self.let_go(loan)
+
+    def let_go(self, loan: Loan) -> None:
+        """The host of a loan may be asked again."""
+        now, host = self._clock(), loan.turn.host
         self._bench.done(loan.turn, now, response_s=loan.took_s, failed=loan.failed, pause_s=loan.pause_s)
         site = self._frontier.site(host)
         if site is not None and loan.pause_s:
@@ -655,6 +670,8 @@ class Crawl:
 
     def _add(self, visit: Visit) -> None:
         # Made at once: a page that is kept until the commit takes memory, and a thread of its own the GIL.
+        if self.lending is not None and not visit.helper:
+            self.lending.judged(visit)
         self._finished.append(self._keeper.finished(visit))
         self._count(visit)
         self._note(visit.found)

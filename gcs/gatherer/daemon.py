@@ -5,7 +5,8 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ import trio
 
 import gcs
 from gcs import spaces
-from gcs.board import Board
+from gcs.board import FINISHED, Board
 from gcs.config import Config
 from gcs.core.traps import Novelty
 from gcs.core.tree import Expansion
@@ -42,7 +43,7 @@ from gcs.gatherer.visit import Visitor
 from gcs.helper import desks
 from gcs.helper.books import Site, SiteBooks
 from gcs.helper.desks import AMONG_GATHERERS, OpenDesk, of_gatherer
-from gcs.helper.lender import AMONG_GATHERERS_S, LONGEST_S, Lender
+from gcs.helper.lender import AMONG_GATHERERS_S, LONGEST_S, TRUST, Lender
 from gcs.helper.worker import Badge, Worker
 from gcs.leader.leader import Leader
 from gcs.notify import Notifier
@@ -50,6 +51,7 @@ from gcs.store.records import Batch, host_of
 from gcs.store.store import Store
 from gcs.summary import plugins
 from gcs.summary.plugins import Plugins
+from tuplespace import TupleSpaceError
 
 _TRIED_AT_ONCE: Final = 2
 
@@ -141,6 +143,8 @@ async def _gather(
             SiteBooks([Site.of(each) for each in config.helpers.sites], lambda: node.rulings),
             epoch=node.epoch_of_rulings,
             members=lambda: len(membership.alive()),
+            again=partial(_again, node, board),
+            trust=store.get_meta(TRUST) or b"",
             probing=probes,
         )
         prober = _prober(node, transport, readers, open_desk)
@@ -192,6 +196,13 @@ def _proximity(node: Node, board: Board, transport: Transport, membership: Membe
     node.crawl.on_hosts = near.noticed
     membership.further_reasons.append(near.reason)
     return near
+
+
+async def _again(node: Node, board: Board, keys: Sequence[str]) -> None:
+    """Fetch pages again that a helper was wrong about, as far as they are still ours."""
+    await node.crawl.commit(Batch(again=[each for each in keys if node.holdings.may_fetch(each)]))
+    with suppress(TupleSpaceError):
+        await board.take_down(FINISHED)
 
 
 def _prober(node: Node, transport: Transport, readers: Plugins, open_desk: OpenDesk) -> Worker:

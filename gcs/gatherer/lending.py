@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from gcs.gatherer.job import Loan
+from gcs.gatherer.job import Loan, Visit
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,12 @@ class Lending(Protocol):
 
     def took(self, host: str, seconds: float) -> None:
         """A page of a host was fetched here."""
+
+    def keeps(self, key: str) -> bool:
+        """Whether a URL is to be fetched here and by nobody else."""
+
+    def judged(self, visit: Visit) -> None:
+        """What has come of a URL here."""
 
     def lend(self, loan: Loan, wish: Wish) -> None:
         """Have it fetched; `Crawl.ended` has to be called for it in the end."""

@@ -27,6 +27,8 @@ AMONG_GATHERERS: Final = bytes(KEY_BYTES)
 """Seals what gatherers write to each other: only they can reach those spaces."""
 PRESENT_S: Final = 15.0
 """A helper that says nothing for so long is not there any more."""
+MOST_HELPERS: Final = 10_000
+"""Of one desk; more cannot be."""
 _URLS: Final = {BUNDLE: (1,)}
 _SUMMARIES: Final = {ANSWER: (1,), HELPER: (1,)}
 
@@ -69,6 +71,8 @@ class Desk:
         found: dict[str, Presence] = {}
         async for _, name, data in self.summaries.scan(HELPER, str, bytes):
             assert isinstance(data, bytes)
+            if len(found) >= MOST_HELPERS:
+                break
             try:
                 slots, pages, sentence = msgpack.unpackb(data)
                 found[str(name)] = Presence(str(name), min(int(slots), 1000), int(pages), str(sentence)[:200])

@@ -13,22 +13,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import msgpack
 import structlog
 import trio
 
 from gcs.config import Config
+from gcs.core.trust import Trust
 from gcs.gatherer.crawl import Crawl
-from gcs.gatherer.job import Loan
+from gcs.gatherer.job import Loan, Visit
 from gcs.gatherer.lending import Wish
 from gcs.helper import desks, papers
 from gcs.helper.desks import AMONG_GATHERERS, Desk, Presence
 from gcs.helper.papers import ANSWER, BUNDLE, HANDED_S, Answer, Bundle, Page, Refusal, Refused
+from gcs.helper.scrutiny import Case, Scrutiny, Told
+from gcs.store.records import Batch
 from tuplespace import SpaceFull, TupleError, TupleSpaceError
 
+TRUST: Final = "trust"
+"""The name under which it is kept in the store who is trusted."""
 KEPT_S: Final = 300.0
 """So long a host is not lent again of which a helper got no answer."""
 EXPECTED_S: Final = 3.0
@@ -45,6 +51,11 @@ _LOOK_EVERY_S: Final = 0.5
 _SWEEP_EVERY_S: Final = 0.1
 _PAUSE_S: Final = 1.0
 _SEND_WITHIN_S: Final = 2.0
+_PENANCE_S: Final = 0.05
+_AHEAD: Final = 8
+"""So many bundles more than there is room for may lie at a desk to be confirmed there."""
+_LIES: Final = frozenset({Refusal.SEAL, Refusal.SIZE, Refusal.FORM, Refusal.UNTRUE, Refusal.STRANGER})
+"""What nobody writes who follows the rules."""
 _KEPT: Final = 100_000
 
 
@@ -56,6 +67,9 @@ class Books(Protocol):
 
     def key(self, desk: str) -> bytes | None:
         """What seals bundles there; None if nothing is lent there."""
+
+    def stranger(self, desk: str) -> str:
+        """Whose desk it is, if that one has to be checked; "" if all who work there are trusted."""
 
     def helper_key(self, desk: str, helper: str) -> bytes | None:
         """What seals the answers of a helper; None for one that has no business there."""
@@ -85,6 +99,12 @@ class Out:
     """By trio's clock: when it ends, answered or not."""
     answered: set[tuple[str, int]] = field(default_factory=set)
     """The parts that have come, with who sent them."""
+    told: dict[int, Told] = field(default_factory=dict)
+    """What has come of a stranger's answer, by the number of the URL in the loan."""
+    case: Case | None = None
+    """What is to be confirmed, if somebody else has said the same before."""
+    numbers: Sequence[int] = ()
+    """The numbers in the loan of the URLs of the bundle."""
 
     @property
     def desk(self) -> str:
@@ -115,9 +135,22 @@ class Lender:
         *,
         epoch: Callable[[], int],
         members: Callable[[], int],
+        again: Callable[[Sequence[str]], Awaitable[None]],
+        trust: bytes = b"",
         probing: Probing | None = None,
     ) -> None:
-        """`me` is the id of this gatherer; `members` says how many share the desks."""
+        """`me` is the id of this gatherer; `members` says how many share the desks.
+
+        `again` has pages fetched again that a helper was wrong about; `trust` is what was kept as `TRUST`.
+        """
+        self._again, self._trust = again, trust
+        self._wrong, self._refetched = trio.open_memory_channel[Sequence[str]](math.inf)
+        self.scrutiny = Scrutiny(
+            crawl,
+            Trust.restored(msgpack.unpackb(trust)) if trust else Trust(),
+            replicate=self._replicate,
+            again=self._wrong.send_nowait,
+        )
         self._crawl, self._config, self._me, self._books = crawl, config, me, books
         self._open_desk, self._epoch, self._members, self._probing = open_desk, epoch, members, probing
         self._own = open_desk(desks.of_gatherer(me))
@@ -160,10 +193,38 @@ class Lender:
         if self._probing is not None:
             self._probing.took(host, seconds)
 
+    def keeps(self, key: str) -> bool:
+        """Whether a URL is to be fetched here, to see whether somebody was right."""
+        return self.scrutiny.keeps(key)
+
+    def judged(self, visit: Visit) -> None:
+        """What has come of a URL here."""
+        self.scrutiny.judged(visit)
+
     def lend(self, loan: Loan, wish: Wish) -> None:
         """Offer a loan to somebody."""
+        self.account.lent += len(loan.jobs)
+        self._offer_soon(loan, wish, list(loan.jobs), None)
+
+    def _replicate(self, case: Case, numbers: Sequence[int]) -> bool:
+        """Have another stranger confirm what one has said; False if there is none."""
+        others = [
+            desk
+            for desk, room in self._rooms.items()
+            if (name := self._books.stranger(desk)) and name != case.helper and room > -_AHEAD
+            if self.present.get(desk) and not self.scrutiny.trust.is_barred(name)
+        ]
+        if not others:
+            return False
+        desk = max(others, key=self._rooms.__getitem__)
+        expected_s = max(EXPECTED_S, len(numbers) * case.loan.delay_s)
+        wish = Wish(desk, len(numbers), expected_s, OFFERED_S, HANDED_S, _SLACK_S + 2 * expected_s)
+        self._offer_soon(case.loan, wish, list(numbers), case)
+        return True
+
+    def _offer_soon(self, loan: Loan, wish: Wish, numbers: Sequence[int], case: Case | None) -> None:
         fetch = self._config.fetch
-        origin = next(iter(loan.jobs.values())).origin
+        origin = loan.jobs[numbers[0]].origin
         bundle = Bundle(
             version=papers.VERSION,
             id=papers.new_id(),
@@ -172,7 +233,7 @@ class Lender:
             scheme=origin.scheme,
             host=origin.host,
             port=origin.port,
-            paths=[job.path for job in loan.jobs.values()],
+            paths=[loan.jobs[number].path for number in numbers],
             delay_s=loan.delay_s,
             delay_factor=fetch.delay_factor if fetch.delay_s else 0.0,
             max_delay_s=fetch.max_delay_s,
@@ -184,10 +245,10 @@ class Lender:
             keep=self._config.store.pages != "none",
             max_body_bytes=min(papers.MAX_BODY_BYTES, fetch.max_body_bytes),
         )
-        out = Out(bundle, loan, wish, trio.current_time() + wish.longest_s)
+        until = trio.current_time() + wish.longest_s
+        out = Out(bundle, loan, wish, until, case=case, numbers=numbers)
         self._out[bundle.id] = out
         self._rooms[wish.to] = self._rooms.get(wish.to, 0) - 1
-        self.account.lent += len(loan.jobs)
         self._send.send_nowait(out)
 
     # Tasks
@@ -198,8 +259,10 @@ class Lender:
             nursery.start_soon(self._offer)
             nursery.start_soon(self._sweep)
             nursery.start_soon(self._listen, self._own)
+            nursery.start_soon(self._mend)
             while True:
                 await self._tend(nursery)
+                await self._keep_trust()
                 await trio.sleep(_LOOK_EVERY_S)
 
     async def _offer(self) -> None:
@@ -219,6 +282,18 @@ class Lender:
                         self._end(out)
             # Unless it was refused it may be there, whatever came of writing it, and its time begins now.
             out.until = trio.current_time() + out.wish.longest_s
+
+    async def _mend(self) -> None:
+        """Have fetched again what was wrong."""
+        async for keys in self._refetched:
+            await self._again(keys)
+
+    async def _keep_trust(self) -> None:
+        """Write down who is trusted, when that has changed."""
+        packed = msgpack.packb(self.scrutiny.trust.state())
+        if packed != self._trust and self.scrutiny.trust.state():
+            self._trust = packed
+            await self._crawl.commit(Batch(meta={TRUST: packed}))
 
     def _desk(self, name: str) -> Desk:
         return self._desks.get(name) or self._open_desk(name)
@@ -243,7 +318,9 @@ class Lender:
                 slots = sum(each.slots for each in helpers)
                 # What lies there for everybody to take, once over; and as much again, so that nobody waits.
                 waiting = await desk.urls.count(BUNDLE, str, bytes) if slots else 0
-                self._rooms[name] = max(0, 2 * slots - waiting) // max(1, self._members())
+                is_barred = self.scrutiny.trust.is_barred(self._books.stranger(name))
+                room = 0 if is_barred else max(0, 2 * slots - waiting)
+                self._rooms[name] = -(-room // max(1, self._members()))
             except TupleSpaceError:
                 self._rooms[name] = 0
 
@@ -259,7 +336,9 @@ class Lender:
                         ANSWER, self._me, str, str, bytes, many=_ANSWERS_AT_ONCE
                     ) as taken:
                         for _, _, bundle, helper, data in taken:
-                            self._answered(desk.name, str(bundle), str(helper), data)
+                            if not self._answered(desk.name, str(bundle), str(helper), data):
+                                # Who writes what nobody wants has to wait; others do not wait for that one.
+                                await trio.sleep(_PENANCE_S if self._books.stranger(desk.name) else 0)
                             await trio.lowlevel.checkpoint()
                     told = False
                 except TupleSpaceError as error:
@@ -268,33 +347,44 @@ class Lender:
                     told = True
                     await trio.sleep(_PAUSE_S)
 
-    def _answered(self, desk: str, id_: str, helper: str, data: object) -> None:
+    def _answered(self, desk: str, id_: str, helper: str, data: object) -> bool:
         """Take an answer, or refuse it."""
         assert isinstance(data, bytes)
         try:
-            out = self._out.get(id_)
-            probe = desk == self._own.name
-            if out is None or (out.desk.startswith("@") if not probe else out.desk != f"@{helper}"):
-                raise Refused(Refusal.UNKNOWN)
-            if not probe and out.desk != desk:
-                raise Refused(Refusal.UNKNOWN)
-            key = AMONG_GATHERERS if probe else self._books.helper_key(desk, helper)
-            if key is None:
-                raise Refused(Refusal.STRANGER)
-            answer = Answer.opened(data, key, self._me, id_, helper)
-            if (helper, answer.part) in out.answered:
-                raise Refused(Refusal.REPEATED)
-            out.answered.add((helper, answer.part))
-            for page in answer.pages:
-                self._take_back(out, page, helper, probe=probe)
-            if answer.last or not out.loan.jobs:
-                self._end(out)
+            self._take(desk, id_, helper, data)
         except Refused as refused:
             self.account.refused[refused.why.name.lower()] += 1
             self._log.debug("an answer was refused", helper=helper, why=str(refused))
+            stranger = self._books.stranger(desk)
+            if stranger and refused.why in _LIES:
+                self.scrutiny.lied(stranger)
+            return False
+        return True
+
+    def _take(self, desk: str, id_: str, helper: str, data: bytes) -> None:
+        """Take an answer; raises Refused."""
+        out = self._out.get(id_)
+        probe = desk == self._own.name
+        if out is None or out.desk != (desks.of_gatherer(helper) if probe else desk):
+            raise Refused(Refusal.UNKNOWN)
+        key = AMONG_GATHERERS if probe else self._books.helper_key(desk, helper)
+        if key is None:
+            raise Refused(Refusal.STRANGER)
+        answer = Answer.opened(data, key, self._me, id_, helper)
+        if (helper, answer.part) in out.answered:
+            raise Refused(Refusal.REPEATED)
+        out.answered.add((helper, answer.part))
+        for page in answer.pages:
+            self._take_back(out, page, helper, probe=probe)
+        if answer.last or not out.loan.jobs:
+            self._end(out)
 
     def _take_back(self, out: Out, page: Page, helper: str, *, probe: bool) -> None:
-        if page.number not in out.loan.jobs:
+        """Take what is said of one page; raises Refused."""
+        if page.number >= len(out.numbers):
+            raise Refused(Refusal.UNTRUE)
+        number = out.numbers[page.number]
+        if number not in out.loan.jobs or number in out.told:
             raise Refused(Refusal.REPEATED)
         host = out.loan.turn.host
         if page.failure:
@@ -304,11 +394,14 @@ class Lender:
         if response.truncated == "length" and out.bundle.max_body_bytes < self._config.fetch.max_body_bytes:
             self._keep(host)
             return
+        self.account.returned += 1
+        if self._books.stranger(out.desk):
+            out.told[number] = Told(page, response)
+            return
         if probe and self._probing is not None:
             self._probing.tried(host, helper, response.total_s)
-        self.account.returned += 1
         self._crawl.returned(
-            out.loan, page.number, response, page.document, page.fingerprint, "" if probe else helper
+            out.loan, number, response, page.document, page.fingerprint, "" if probe else helper
         )
 
     def _keep(self, host: str) -> None:
@@ -319,8 +412,16 @@ class Lender:
         self._kept[host] = now + KEPT_S
 
     def _end(self, out: Out) -> None:
-        if self._out.pop(out.bundle.id, None) is not None:
-            self.account.unanswered += len(out.loan.jobs)
+        if self._out.pop(out.bundle.id, None) is None:
+            return
+        stranger = self._books.stranger(out.desk)
+        if out.case is not None:
+            self.scrutiny.confirmed(out.case, stranger if out.told else "", out.told)
+            return
+        self.account.unanswered += len(out.loan.jobs) - len(out.told)
+        if stranger:
+            self.scrutiny.complete(stranger, out.loan, out.told)
+        else:
             self._crawl.ended(out.loan)
 
     async def _sweep(self) -> None:
@@ -330,3 +431,4 @@ class Lender:
             now = trio.current_time()
             for out in [each for each in self._out.values() if each.until <= now]:
                 self._end(out)
+            self.scrutiny.sweep(now)
