@@ -34,9 +34,13 @@ class Invocation:
     overrides: tuple[str, ...]
     debug: bool
 
+    def read(self) -> config.Loaded:
+        """Read the configuration."""
+        return config.load(file=self.file, overrides=self.overrides)
+
     def load(self) -> config.Loaded:
         """Read the configuration and start logging as it says."""
-        loaded = config.load(file=self.file, overrides=self.overrides)
+        loaded = self.read()
         log.configure(loaded.config.log.format, loaded.config.log.level)
         return loaded
 
@@ -292,7 +296,7 @@ def gatherer(ctx: click.Context, invocation: Invocation, *, directory: Path) -> 
     loaded = invocation.load()
     from gcs.gatherer import daemon
 
-    ctx.exit(daemon.run(loaded.config, directory))
+    ctx.exit(daemon.run(loaded.config, directory, lambda: invocation.read().config))
 
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -830,6 +834,34 @@ def demo(
     from gcs import demo as demonstration
 
     ctx.exit(demonstration.run(loaded.config, hosts=hosts, pages=pages, seed=seed, into=into))
+
+
+@main.command("install-units")
+@click.option("--user", is_flag=True, help="A user's own: a helper for a desktop.")
+@click.option(
+    "--prefix",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write below this directory instead of /etc or ~/.config.",
+)
+@click.option("--force", is_flag=True, help="Replace what is there and differs.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be written.")
+def install_units(*, user: bool, prefix: Path | None, force: bool, dry_run: bool) -> None:
+    """Write units for systemd that start this gcs, and say what to run next."""
+    from gcs import units
+
+    chosen = list(units.units(prefix or units.default_prefix(user=user), user=user))
+    if dry_run:
+        for unit in chosen:
+            click.echo(f"# {unit.path} ({unit.standing})\n{unit.text}")
+        return
+    found = [(unit, unit.standing) for unit in chosen]
+    units.install(chosen, force=force)
+    for unit, before in found:
+        done = "unchanged" if before is units.Standing.SAME else "written"
+        click.echo(f"{done:<9} {unit.path}")
+    click.echo("Next:")
+    for step in units.next_steps(user=user):
+        click.echo(f"  {step}")
 
 
 @main.group(cls=Experiments)

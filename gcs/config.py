@@ -365,7 +365,10 @@ def load(
 def _default_file(environ: Mapping[str, str], system_file: Path) -> Path | None:
     if named := environ.get("GCS_CONFIG"):
         return Path(named)
-    return system_file if system_file.exists() else None
+    try:
+        return system_file if system_file.exists() else None
+    except PermissionError:
+        return system_file  # to read it says what is wrong
 
 
 def _from_file(path: Path | None) -> Iterator[_Assignment]:

@@ -122,6 +122,16 @@ class TestLayers:
         assert load(environ={"GCS_CONFIG": ""}, system_file=system).config.crawl.name == "system"
         assert load(environ={}, system_file=NOWHERE).config.crawl.name == "crawl"
 
+    def test_a_file_that_is_not_for_us(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A system-wide file in a directory that this user may not look into is one sentence."""
+
+        def refuse(_: Path) -> bool:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(Path, "exists", refuse)
+        with pytest.raises(ConfigError, match="the configuration cannot be read"):
+            load(environ={}, system_file=tmp_path / "config.toml")
+
     def test_the_configuration_is_frozen(self) -> None:
         """Nobody can change a configuration that others were given."""
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -52,6 +52,22 @@ def all_taken(workbench: Workbench, now: float) -> list[str]:
     return hosts
 
 
+def test_other_delays() -> None:
+    """Delays that are set while hosts rest hold from the next request on."""
+    workbench = bench()
+    workbench.wake("h", 0.0)
+    turn = taken(workbench, 0.0)
+    workbench.sent(turn, 0.0)
+    workbench.done(turn, 0.0, response_s=0.0, failed=False)
+    workbench.set_delays(5.0, 0.0, 60.0)
+    assert workbench.take(0.9) is None
+    turn = taken(workbench, 1.1)
+    workbench.sent(turn, 1.1)
+    workbench.done(turn, 1.1, response_s=10.0, failed=False)
+    assert workbench.take(6.0) is None
+    assert workbench.take(6.2) is not None
+
+
 def test_a_host_rests_between_requests() -> None:
     """The next request starts a delay after the last one was sent, not after it was taken or done."""
     workbench = bench()

@@ -192,9 +192,8 @@ class Workbench:
         self._permits = permits
         self._per_host = per_host
         self._per_address = per_address
-        self._delay_s = delay_s
-        self._factor = delay_factor if delay_s else 0.0
-        self._max_delay_s = max_delay_s
+        self._delay_s = self._factor = self._max_delay_s = 0.0
+        self.set_delays(delay_s, delay_factor, max_delay_s)
         self._hosts: dict[str, _Host] = {}
         self._lines: dict[str, _Line] = {}
         self._names: dict[str, _Line] = {}
@@ -204,6 +203,12 @@ class Workbench:
         self._serving: list[tuple[float, int, int, _Line]] = []
         self._number = 0
         self._awake = self._under_way = self._taken = 0
+
+    def set_delays(self, delay_s: float, delay_factor: float, max_delay_s: float) -> None:
+        """Let hosts rest for so long from the next request on; whether they rest at all must not change."""
+        self._delay_s = delay_s
+        self._factor = delay_factor if delay_s else 0.0
+        self._max_delay_s = max_delay_s
 
     def locate(self, host: str, addresses: Iterable[str], name: str = "") -> None:
         """The addresses of a host, and the name that it shares with others, such as its other ports.

@@ -29,7 +29,7 @@ from typing import Final
 import structlog
 import trio
 
-from gcs.config import Config
+from gcs.config import Config, Fetch
 from gcs.core import robots
 from gcs.core.failures import Cause
 from gcs.core.politeness import Manner, Permits, Turn, Workbench
@@ -37,6 +37,7 @@ from gcs.core.robots import Rules, Standing
 from gcs.core.traps import Fingerprint
 from gcs.core.tree import Expansion
 from gcs.core.urls import key
+from gcs.core.vitals import Sign
 from gcs.fetch.outcome import Failure, Origin, Response
 from gcs.fetch.robots import RobotsCache
 from gcs.fetch.transport import Transport
@@ -159,6 +160,9 @@ class Crawl:
         """Told the hosts of URLs whenever some were accepted."""
         self.activity = 0
         """Grows with whatever is done here."""
+        self.signs = {"scheduler": Sign(), "store": Sign()}
+        """What keeps time and what writes answer here."""
+        self.waits_for_room = False
         self._under_way: set[str] = set()
         """Keys of jobs whose outcome is not on disk yet."""
         self._since: list[str] | None = None
@@ -227,6 +231,10 @@ class Crawl:
     def bench(self) -> Workbench:
         """Which hosts may be asked."""
         return self._bench
+
+    def set_delays(self, fetch: Fetch) -> None:
+        """Let hosts rest as these settings say, from the next request on."""
+        self._bench.set_delays(fetch.delay_s, fetch.delay_factor, fetch.max_delay_s)
 
     def wake(self) -> None:
         """A host may be asked that could not be before."""
@@ -637,6 +645,7 @@ class Crawl:
         began = self._clock()
         while True:
             now = self._clock()
+            self.signs["scheduler"].answered(trio.current_time())
             if now - began >= self._limits.seconds:
                 self.stop(Ending.TIME)
             self._frontier.wake_due(now)
@@ -682,6 +691,7 @@ class Crawl:
             with trio.move_on_after(COMMIT_EVERY_S):
                 await self._filled.wait()
             self._filled = trio.Event()
+            self.signs["store"].answered(trio.current_time())
             if self._finished or self._found or self._parts:
                 await self._commit()
 
@@ -739,15 +749,18 @@ class Crawl:
 
     async def _written(self, batch: Batch) -> Committed:
         """Commit, and again while the disk is full."""
-        told = False
         while True:
             try:
-                return await trio.to_thread.run_sync(self._store.commit, batch)
+                committed = await trio.to_thread.run_sync(self._store.commit, batch)
             except DiskFull as full:
-                if not told:
+                if not self.waits_for_room:
                     self._log.warning("waiting", why=str(full))
-                    told = True
-            await trio.sleep(FULL_DISK_PAUSE_S)
+                    self.waits_for_room = True
+                self.signs["store"].answered(trio.current_time(), rest_s=FULL_DISK_PAUSE_S)
+                await trio.sleep(FULL_DISK_PAUSE_S)
+            else:
+                self.waits_for_room = False
+                return committed
 
     def _count(self, visit: Visit) -> None:
         outcome, document = visit.outcome, visit.document

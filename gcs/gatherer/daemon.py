@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Sequence
+import faulthandler
+import os
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -34,6 +36,7 @@ from gcs.gatherer.orders import Orders
 from gcs.gatherer.probing import Probes
 from gcs.gatherer.proximity import META, Proximity, delay_to
 from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.service import Service
 from gcs.gatherer.session import require_agent, spare_memory, spare_the_collector
 from gcs.gatherer.turns import Company, Turns
 from gcs.gatherer.visit import Visitor
@@ -43,6 +46,7 @@ from gcs.helper.desks import AMONG_GATHERERS, OpenDesk, of_gatherer
 from gcs.helper.lender import AMONG_GATHERERS_S, LONGEST_S, TRUST, Lender
 from gcs.helper.worker import Badge, Worker
 from gcs.leader.leader import Leader
+from gcs.notify import Notifier
 from gcs.store.records import Batch, host_of
 from gcs.store.store import Store
 from gcs.summary import plugins
@@ -52,8 +56,22 @@ from tuplespace import TupleSpaceError
 _TRIED_AT_ONCE: Final = 2
 
 
-def run(config: Config, directory: Path) -> ExitCode:
-    """Gather until the crawl is finished, the gatherer is drained, or a signal says so."""
+def run(config: Config, directory: Path, read_config: Callable[[], Config]) -> ExitCode:
+    """Gather until the crawl is finished, the gatherer is drained, or a signal says so.
+
+    `read_config` reads the configuration again.
+    """
+    check(config)
+    notifier = Notifier.from_environment(os.environ)
+    # A watchdog kills with SIGABRT: the log then says where it hung.
+    faulthandler.enable(sys.__stderr__ or sys.stderr)
+    spare_memory()
+    spare_the_collector()
+    return trio.run(_run, config, directory, notifier, lambda: check(read_config()))
+
+
+def check(config: Config) -> Config:
+    """The same configuration; raises ConfigError when a gatherer cannot run with it."""
     if not config.redis.url:
         raise ConfigError(
             "redis.url must name the Redis where the gatherers of this crawl meet, such as "
@@ -62,12 +80,12 @@ def run(config: Config, directory: Path) -> ExitCode:
     if not config.fetch.allow:
         require_agent(config)
     Admission(config, year=datetime.now(UTC).year)
-    spare_memory()
-    spare_the_collector()
-    return trio.run(_run, config, directory)
+    return config
 
 
-async def _run(config: Config, directory: Path) -> ExitCode:
+async def _run(
+    config: Config, directory: Path, notifier: Notifier, read_config: Callable[[], Config]
+) -> ExitCode:
     about = {"software": f"gcs/{gcs.__version__}", "robots": config.fetch.robots}
     if config.fetch.agent:
         about["http-header-user-agent"] = config.fetch.agent
@@ -78,11 +96,18 @@ async def _run(config: Config, directory: Path) -> ExitCode:
         desks.opened(config, client) as open_desk,
     ):
         with Store.open(directory, config.store, resume=resume, name=config.crawl.name, about=about) as store:
-            return await _gather(config, store, transport, Board(client, config), open_desk)
+            board = Board(client, config)
+            return await _gather(config, store, transport, board, open_desk, notifier, read_config)
 
 
 async def _gather(
-    config: Config, store: Store, transport: Transport, board: Board, open_desk: OpenDesk
+    config: Config,
+    store: Store,
+    transport: Transport,
+    board: Board,
+    open_desk: OpenDesk,
+    notifier: Notifier,
+    read_config: Callable[[], Config],
 ) -> ExitCode:
     novelty, expansion = store.get_meta(NOVELTY), store.get_meta(EXPANSION)
     node = Node(config, store, traffic=board.traffic)
@@ -125,7 +150,9 @@ async def _gather(
         prober = _prober(node, transport, readers, open_desk)
         leader = Leader(node, board, membership, exchange, delays=near.delays if near else dict)
         orders = Orders(node, board, exchange, leader, visitor)
-        nursery.start_soon(_obey_signals, crawl, nursery.cancel_scope)
+        service = Service(node, membership, exchange, notifier, read_config)
+        nursery.start_soon(service.obey, nursery.cancel_scope)
+        nursery.start_soon(service.report)
         for task in (
             membership.run,
             membership.keep_awake,
@@ -147,6 +174,7 @@ async def _gather(
             nursery.start_soon(near.run)
         endings.append(await crawl.run())
         nursery.cancel_scope.cancel()
+    service.stopping()
     node.log.info("ended", why=endings[0].value if endings else "stopped at once")
     return ExitCode.OK if endings and endings[0] is Ending.FINISHED else ExitCode.INTERRUPTED
 
@@ -194,13 +222,3 @@ def _prober(node: Node, transport: Transport, readers: Plugins, open_desk: OpenD
         plugins=readers,
         on_page=tried,
     )
-
-
-async def _obey_signals(crawl: Crawl, scope: trio.CancelScope) -> None:
-    """The first SIGTERM or SIGINT ends what is under way, the second stops at once."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            if crawl.interrupted:
-                scope.cancel()
-                return
-            crawl.stop()

@@ -23,6 +23,7 @@ import trio
 from gcs.board import Board, Member
 from gcs.core.holdings import Range
 from gcs.core.politeness import Manner
+from gcs.core.vitals import Sign
 from gcs.gatherer.node import Node
 from gcs.store import mail
 from gcs.store.records import Batch, Found
@@ -99,6 +100,8 @@ class Exchange:
         """Set when much was received since it was last cleared: a reason to say so soon."""
         self.crossing = [0.0, 0.0]
         """URLs received from others, and the seconds that took."""
+        self.sign = Sign()
+        """What sends answers here; while Redis is away it does so whenever it has given up."""
 
     @property
     def applied(self) -> dict[str, int]:
@@ -115,14 +118,18 @@ class Exchange:
         """Put what is in the outboxes into Redis, again and again."""
         pause_s = _FIRST_PAUSE_S
         while True:
-            with trio.move_on_after(self._node.config.exchange.every_s):
+            every_s = self._node.config.exchange.every_s
+            self._lives(every_s)
+            with trio.move_on_after(every_s):
                 await self._soon.wait()
             self._soon = trio.Event()
+            self._lives(self._node.config.redis.timeout_s)
             try:
                 await self._send_all()
                 pause_s = _FIRST_PAUSE_S
             except TupleSpaceError as error:
                 self._node.log.warning("cannot send", why=str(error))
+                self._lives(pause_s)
                 await trio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -158,8 +165,12 @@ class Exchange:
         said = ("batch", self._node.id, first, last, floor, self._node.epoch, packed)
         await self._board.inbox(receiver).out(*said)
         self._board.traffic.wrote(*said)
+        self._lives(self._node.config.redis.timeout_s)
         line.send(last, len(packed), trio.current_time())
         return True
+
+    def _lives(self, rest_s: float) -> None:
+        self.sign.answered(trio.current_time(), rest_s=rest_s)
 
     def heard(self, members: Sequence[Member]) -> None:
         """Heartbeats say what was received."""

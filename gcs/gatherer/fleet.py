@@ -24,6 +24,7 @@ import trio
 
 import gcs
 from gcs import board as boards
+from gcs import notify
 from gcs.board import Board, Pulse
 from gcs.config import Config, Redis, variables
 from gcs.errors import ConfigError, ExitCode, UsageError
@@ -179,7 +180,8 @@ class Gatherer:
 
 def _environment(config: Config, inherited: Mapping[str, str]) -> dict[str, str]:
     """What a gatherer is told: this configuration, and nothing else of ours."""
-    others = {name: value for name, value in inherited.items() if not name.startswith("GCS_")}
+    ours = (*notify.VARIABLES, "GCS_")
+    others = {name: value for name, value in inherited.items() if not name.startswith(ours)}
     return others | variables(config)
 
 

@@ -127,7 +127,6 @@ class Membership:
     async def run(self) -> None:
         """Beat, look around, and act on it; raises ConfigError when another one has this name."""
         await self._claim_name()
-        every_s = self._node.config.member.heartbeat_s
         told = False
         while True:
             try:
@@ -142,6 +141,7 @@ class Membership:
                 self._seen = {each: (beat, now) for each, (beat, _) in self._seen.items()}
                 self._first_round = None
             is_ending = self._first_round is not None or self._since_end is not None
+            every_s = self._node.config.member.heartbeat_s
             with trio.move_on_after(every_s / 4 if is_ending else every_s):
                 await self._wake.wait()
             self._wake = trio.Event()
@@ -189,7 +189,7 @@ class Membership:
             epoch=epoch,
             rulings=node.rulings.epoch,
             started=node.started,
-            standing=self._standing(),
+            standing=self.standing(),
             applied=self._exchange.applied,
             quiet=node.is_quiet(),
             ended=node.finished,
@@ -200,7 +200,8 @@ class Membership:
             facts=node.facts(),
         )
 
-    def _standing(self) -> str:
+    def standing(self) -> str:
+        """What it does, in a word that all gatherers use."""
         node = self._node
         if node.has_left:
             return "left"

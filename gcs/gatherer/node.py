@@ -100,6 +100,11 @@ class Node:
     def crawl(self, crawl: Crawl) -> None:
         self._crawl = crawl
 
+    def reconfigure(self, config: Config) -> None:
+        """Let another configuration be in force, which differs only in what can be changed now."""
+        self.config = config
+        self.crawl.set_delays(config.fetch)
+
     def check_expansion(self) -> None:
         """Count in the expansion of the charter, also when the one on disk is from before it."""
         if self.charter is not None:

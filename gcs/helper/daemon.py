@@ -35,6 +35,7 @@ from gcs.helper.pause import Control
 from gcs.helper.surroundings import Senses, sources
 from gcs.helper.warden import Warden
 from gcs.helper.worker import Badge, Work, Worker
+from gcs.notify import Notifier
 from gcs.summary import plugins
 from gcs.summary.plugins import Plugins
 from tuplespace import TupleSpaceError
@@ -60,9 +61,10 @@ class Offer:
 
 def run(config: Config, invitation: Invitation, offer: Offer) -> ExitCode:
     """Help until told to stop."""
+    notifier = Notifier.from_environment(os.environ)
     structlog.get_logger().info("modest", how=be_modest().words)
     config = _configured(config, invitation)
-    return trio.run(_run, config, invitation, offer)
+    return trio.run(_run, config, invitation, offer, notifier)
 
 
 def _configured(config: Config, invitation: Invitation) -> Config:
@@ -72,16 +74,17 @@ def _configured(config: Config, invitation: Invitation) -> Config:
     return replace(config, crawl=crawl, space=space)
 
 
-async def _run(config: Config, invitation: Invitation, offer: Offer) -> ExitCode:
+async def _run(config: Config, invitation: Invitation, offer: Offer, notifier: Notifier) -> ExitCode:
     async with _connected(config, invitation) as client:
         desk = Desk(client, config, invitation.desk)
-        helper = Helper(config, invitation, offer, desk)
+        helper = Helper(config, invitation, offer, desk, notifier)
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(helper.run)
                 nursery.start_soon(_leave_when, helper, nursery.cancel_scope)
                 async for _ in signals:
                     break
+                notifier.stopping()
                 nursery.cancel_scope.cancel()
     return ExitCode.LIMIT if helper.has_to_leave else ExitCode.OK
 
@@ -119,8 +122,11 @@ def _authority(pem: str) -> Iterator[str | None]:
 class Helper:
     """One machine that helps."""
 
-    def __init__(self, config: Config, invitation: Invitation, offer: Offer, desk: Desk) -> None:
+    def __init__(
+        self, config: Config, invitation: Invitation, offer: Offer, desk: Desk, notifier: Notifier
+    ) -> None:
         self._config, self._invitation, self._offer, self._desk = config, invitation, offer, desk
+        self._notifier = notifier
         self._badge = Badge(
             invitation.name, bytes.fromhex(invitation.key), bytes.fromhex(invitation.bundles_key)
         )
@@ -160,6 +166,7 @@ class Helper:
                     await nursery.start(Control(warden, self._offer.control).serve)
                     nursery.start_soon(warden.run)
                     nursery.start_soon(self._say)
+                    nursery.start_soon(self._report)
                     while True:
                         await warden.wait_until_may_work()
                         await self._work_as(self._agent, readers)
@@ -222,6 +229,15 @@ class Helper:
                     await self.warden.wait_until_must_stop()
                 else:
                     await self.warden.wait_until_may_work()
+
+    async def _report(self) -> None:
+        """Tell the service manager that it runs and whether it works; one that hangs says nothing."""
+        self._notifier.ready()
+        while self._notifier.is_heard:
+            doing = "helps" if self.warden.may_work else "waits"
+            status = f"{doing}: {self.warden.sentence} {self._work.pages:,} pages"
+            self._notifier.status(status, is_well=True)
+            await trio.sleep(self._notifier.every_s)
 
     async def _leave(self) -> None:
         try:
