@@ -41,9 +41,10 @@ from gcs.gatherer.session import require_agent, spare_memory, spare_the_collecto
 from gcs.gatherer.turns import Company, Turns
 from gcs.gatherer.visit import Visitor
 from gcs.helper import desks
-from gcs.helper.books import Site, SiteBooks
+from gcs.helper.books import SiteBooks
 from gcs.helper.desks import AMONG_GATHERERS, OpenDesk, of_gatherer
 from gcs.helper.lender import AMONG_GATHERERS_S, LONGEST_S, TRUST, Lender
+from gcs.helper.sites import Site
 from gcs.helper.worker import Badge, Worker
 from gcs.leader.leader import Leader
 from gcs.notify import Notifier

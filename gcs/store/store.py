@@ -52,7 +52,7 @@ from gcs.store.records import (
 from gcs.store.segments import Segments, forget
 from gcs.store.status import Range, Status
 from gcs.store.view import STATUS_KEY, found_of, host_counts, parents_of, row_of, rows_of
-from gcs.summary.records import SCHEMA
+from gcs.summary.schema import SCHEMA
 
 _LOG_FILE: Final = "crawl.log"
 _ROWS_AT_ONCE = 512
