@@ -11,6 +11,7 @@ import pytest
 
 from tests.crawling import server
 from tests.gatherers import gatherers
+from tests.relay import relays
 from tests.servers import redis_server
 from tests.soak.gatherers import disasters
 from tests.soak.progress import Progress
@@ -58,3 +59,29 @@ def test_a_second_gatherer_of_the_same_name_is_refused(tmp_path: Path) -> None:
         assert child.wait(30) == 3
         said = group.processes["two"].log.read_text()
     assert "another gatherer named one is in the crawl" in said
+
+
+def test_what_another_reaches_much_faster_changes_hands(tmp_path: Path) -> None:
+    """Half of the hosts are far from one gatherer, the others from the other; pages that are tried tell."""
+    with (
+        server(tmp_path / "web", 5, hosts=30, pages=4000) as served,
+        redis_server() as redis,
+        gatherers(redis, served, tmp_path / "g", ["fetch.concurrency=8"]) as group,
+    ):
+        near = {host.name: host.address for host in served.web.hosts}
+        far = {name: address.replace("127.", "127.2", 1) for name, address in near.items()}
+        with relays(0.15, served.web.port, {far[name]: near[name] for name in near}):
+            for index, gatherer in enumerate(("one", "two")):
+                hosts = tmp_path / f"hosts-{gatherer}"
+                lines = [
+                    f"{(far if number % 2 == index else near)[name]} {name}\n"
+                    for number, name in enumerate(sorted(near))
+                ]
+                hosts.write_text("".join(lines))
+                group.start(gatherer, f"fetch.hosts={hosts}")
+            group.seed(served.web.seeds)
+            assert set(group.wait(100).values()) == {0}
+            said = "".join(process.log.read_text() for process in group.processes.values())
+        seen = served.judged()
+    assert "locality" in said
+    assert (seen.coverage, seen.duplicates, seen.forbidden) == (1.0, 0, {})
