@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import time
@@ -9,14 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
 from gcs import board as boards
 from gcs.board import Board, Member
 from gcs.config import Config, load
-from tests.crawling import ROOT, Server, command
+from gcs.core.rulings import Rulings
+from tests.crawling import ROOT, command
 from tests.servers import Node
 
 PACE = (
@@ -26,6 +28,14 @@ PACE = (
     "rebalance.cooldown=2s",
     "rebalance.deadline=3s",
 )
+
+
+class Served(Protocol):
+    """A web that they can crawl."""
+
+    @property
+    def hosts(self) -> Path:
+        """The file with the addresses of its hosts."""
 
 
 @dataclass(slots=True)
@@ -47,7 +57,7 @@ class Gatherers:
     def __init__(
         self,
         redis: str,
-        served: Server,
+        served: Served,
         place: Path,
         settings: Sequence[str] = (),
         *,
@@ -84,6 +94,20 @@ class Gatherers:
         assert child is not None
         child.send_signal(signal.SIGKILL)
         child.wait()
+
+    def lose(self, name: str) -> None:
+        """Kill one, and delete its disk."""
+        self.kill(name)
+        shutil.rmtree(self.processes[name].directory)
+
+    def drain(self, name: str) -> None:
+        """Tell one to give everything to others and to leave."""
+        member = self.members()[name].id
+        self.ask(lambda board: board.order(member, "test", "drain", {}, within_s=60))
+
+    def rule(self, change: Callable[[Rulings, int], Rulings]) -> None:
+        """Change what is ruled."""
+        self.ask(lambda board: board.rule(change))
 
     def stop(self) -> None:
         """End all."""
@@ -134,7 +158,7 @@ class Gatherers:
 
 @contextmanager
 def gatherers(
-    redis: Node | str, served: Server, place: Path, settings: Sequence[str] = (), **options: Any
+    redis: Node | str, served: Served, place: Path, settings: Sequence[str] = (), **options: Any
 ) -> Iterator[Gatherers]:
     """Some gatherers, all of which end with the block."""
     place.mkdir(exist_ok=True)

@@ -21,7 +21,7 @@ import msgpack
 import trio
 
 from gcs.board import Board, Member
-from gcs.core.holdings import Range
+from gcs.core.holdings import NOBODY, Range
 from gcs.core.politeness import Manner
 from gcs.gatherer.node import Node
 from gcs.store import mail
@@ -29,7 +29,6 @@ from gcs.store.records import Batch, Found
 from tuplespace import TupleError, TupleSpaceError
 
 END: Final = "end"
-WITNESS: Final = "witness"
 MANNERS: Final = "manners"
 _MANNERS_AT_ONCE: Final = 1_000
 _AT_ONCE: Final = 2
@@ -48,12 +47,6 @@ def manners(known: Sequence[Manner]) -> Iterator[bytes]:
     for at in range(0, len(known), _MANNERS_AT_ONCE):
         packed: bytes = msgpack.packb([MANNERS, known[at : at + _MANNERS_AT_ONCE]])
         yield packed
-
-
-def witness(found: Sequence[Found]) -> bytes:
-    """Seeds that a second gatherer has to know of, should the disk of the first be lost."""
-    packed: bytes = msgpack.packb([WITNESS, [tuple(each) for each in found]])
-    return packed
 
 
 class _Line:
@@ -220,7 +213,7 @@ class Exchange:
             try:
                 for number, piece in enumerate(msgpack.unpackb(packed), start=first):
                     if number > before:
-                        self._read(sender, piece, part, ended)
+                        self._read(sender, epoch, piece, part, ended)
             except ValueError as error:
                 self._node.log.warning("a batch is damaged", sender=sender, first=first, why=str(error))
                 continue
@@ -239,12 +232,20 @@ class Exchange:
             await self._node.adopt(charter)
         return self._node.epoch >= epoch
 
-    def _read(self, sender: str, piece: bytes, batch: Batch, ends: list[tuple[str, Range]]) -> None:
+    def _read(
+        self, sender: str, epoch: int, piece: bytes, batch: Batch, ends: list[tuple[str, Range]]
+    ) -> None:
         letter = mail.unpack(piece)
         if letter.kind == "found":
             own, passed = self._node.sorted_out(letter.found, always=True)
             batch.found += own
             batch.passed += passed
+        elif letter.kind == "known":
+            own, passed = self._node.sorted_out(letter.found, always=False)
+            batch.found += own
+            # Whoever follows the same charter has seen to it, or will, that their owners have them.
+            is_there = epoch == self._node.epoch
+            batch.passed += [each._replace(to=NOBODY) for each in passed] if is_there else passed
         elif letter.kind == "rows":
             batch.moved.append(letter.data)
         else:
@@ -259,10 +260,6 @@ class Exchange:
             ends.append((sender, (start, end)))
         elif kind == MANNERS:
             self._node.crawl.recall(Manner(*each) for each in words[0])
-        elif kind == WITNESS:
-            # To have passed them on is to remember them, also when their owner is lost.
-            _, passed = self._node.sorted_out([Found(*each) for each in words[0]], always=False)
-            batch.passed += passed
 
     # Receivers that are gone
 
@@ -270,11 +267,13 @@ class Exchange:
         """Find other owners for what is in the outbox of one that is gone for good."""
         after = 0
         while pieces := self._store.outgoing(receiver, after, 1 << 20):
-            found: list[Found] = []
+            found: dict[str, list[Found]] = {mail.FOUND: [], mail.KNOWN: []}
             for _, piece in pieces:
                 letter = mail.unpack(piece)
-                found += letter.found
-            own, passed = self._node.sorted_out(found, always=True)
+                found.setdefault(letter.kind, []).extend(letter.found)
+            own, passed = self._node.sorted_out(found[mail.FOUND], always=True)
+            told = self._node.witnesses(found[mail.KNOWN])
             after = pieces[-1][0]
-            await self._node.crawl.commit(Batch(found=own, passed=passed, acked={receiver: after}))
+            batch = Batch(found=own, passed=passed, told=told, acked={receiver: after})
+            await self._node.crawl.commit(batch)
         self._lines.pop(receiver, None)

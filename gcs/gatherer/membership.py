@@ -336,16 +336,19 @@ class Membership:
         self._node.log.info("published the plan again", epoch=charter.epoch)
 
     async def _leave_if_done(self) -> None:
-        """A gatherer that was drained leaves when nobody has anything for it any more."""
+        """Who was drained leaves when nobody has anything for it, and others know what it knew."""
         node = self._node
         charter = node.charter
         if not node.draining or charter is None or node.id in charter.members or not node.is_quiet():
             return
         others = {*charter.members, *self.members} - self.lost() - {node.id}
         heard = [self.members[each].pulse for each in others if each in self.members]
-        if len(heard) == len(others) and all(
-            pulse.epoch >= charter.epoch and node.id not in pulse.pending for pulse in heard
+        if len(heard) < len(others) or any(
+            pulse.epoch < charter.epoch or node.id in pulse.pending for pulse in heard
         ):
+            return
+        # Only now: before, others may have had something that was still to be passed on from here.
+        if node.has_testified():
             node.has_left = True
             await self._board.beat(node.id, self._beat + 1, self.pulse())
 

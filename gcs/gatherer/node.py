@@ -7,6 +7,7 @@ its departure would otherwise overwrite each other.
 
 from __future__ import annotations
 
+import bisect
 import math
 import secrets
 import socket
@@ -41,6 +42,7 @@ _SILENT_SHARE: Final = 0.8
 """Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
 
 _AFTER_NOTHING_S: Final = 3.0
+EVERYTHING: Final[Range] = ("", None)
 
 
 class Node:
@@ -83,6 +85,9 @@ class Node:
         """Ids of gatherers that are gone for good, and take nothing more."""
         self.finished = self.has_told_the_end = False
         self.has_left = False
+        self.is_to_testify = False
+        """Whether others are to be told of all that was passed on here, before this gatherer leaves."""
+        self._testified = -1
         self.taking_in = 0
         """Seeds and orders that are on their way from Redis to the disk."""
         self.outbox_is_full = False
@@ -132,6 +137,22 @@ class Node:
             else:
                 passed.append(Passed(to, each, always))
         return own, passed
+
+    def witnesses(self, found: Sequence[Found]) -> list[tuple[str, Found]]:
+        """URLs with another gatherer than their owner, which is to know of them, should the owner be lost.
+
+        Those for which there is no other are left out.
+        """
+        if self.charter is None:
+            return []
+        others = sorted(each for each in self.charter.members if each != self.id)
+        owner = self.charter.owners.owner
+        told = []
+        for each in found:
+            of = owner(each.key)
+            if others and others != [of]:
+                told.append((others[bisect.bisect_right(others, of) % len(others)], each))
+        return told
 
     def extent(self, host: str) -> Extent:
         """How much of a host may be fetched here now."""
@@ -220,6 +241,8 @@ class Node:
             after = self.holdings.adopted(charter, self.id)
             changed = self.holdings.differences(after)
             lost = [*self.resend, *((start, end) for start, end in charter.lost)]
+            if self.id in charter.departed:
+                lost = [EVERYTHING]  # nobody knows what else was lost while this one was thought to be
             # At once nothing more is fetched of what leaves. Of what came, nothing is written before this is.
             self.charter, self.holdings, self.resend = charter, after, lost
             self.crawl.release(changed)
@@ -316,6 +339,17 @@ class Node:
         self.draining = True
         await self.crawl.commit(Batch(meta={DRAINING: b"yes"}))
         self._tell()
+
+    def has_testified(self) -> bool:
+        """Whether others know of all that was passed on here; if not, that is begun."""
+        self.is_to_testify = self.store.counts().passed > self._testified
+        if self.is_to_testify:
+            self._tell()
+        return not self.is_to_testify
+
+    def testified(self, passed: int) -> None:
+        """Others have been told of so many URLs that were passed on."""
+        self._testified, self.is_to_testify = passed, False
 
     def _tell(self) -> None:
         self.changed.set()

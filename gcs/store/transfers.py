@@ -189,7 +189,8 @@ def pass_on(passed: Sequence[Passed], settled: Container[str], draft: Draft) -> 
             new.append(each.found)
         elif not each.always or state_of(row) is not State.PASSED:
             continue
-        sent.setdefault(each.to, []).append(each.found)
+        if each.to:
+            sent.setdefault(each.to, []).append(each.found)
     _remember(new, draft)
     return sent
 

@@ -62,7 +62,7 @@ class _Run:
         else:
             self._at(0.4, "the leader is killed", self._leader_killed)
             self._at(0.55, "Redis is killed", self._redis_killed)
-            self._at(0.7, "one is drained", lambda: self._drained("one"))
+            self._at(0.7, "one is drained", lambda: group.drain("one"))
         codes = self._ended(but=("two",) if lose_one else ())
         return self._verdict(codes)
 
@@ -102,10 +102,6 @@ class _Run:
         self._redis.kill()
         time.sleep(3.0)
         self._redis.restart()
-
-    def _drained(self, name: str) -> None:
-        member = self._group.members()[name].id
-        self._group.ask(lambda board: board.order(member, "soak", "drain", {}, within_s=60))
 
     def _lost(self, name: str) -> None:
         self._group.kill(name)
