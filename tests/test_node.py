@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,11 +19,12 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Member, Pulse
 from gcs.config import Config
-from gcs.core.holdings import NOBODY, Charter, Holdings, Standing
+from gcs.core.holdings import NOBODY, Charter, Holdings, Range, Standing
+from gcs.core.origins import Origin
 from gcs.core.placement import Plan
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
-from gcs.core.urls import key
+from gcs.core.urls import key, part
 from gcs.fetch.transport import Transport
 from gcs.gatherer import handover
 from gcs.gatherer.admission import Admission
@@ -31,9 +33,11 @@ from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.handover import HandOver
 from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
-from gcs.gatherer.node import HEARD, Node
+from gcs.gatherer.node import HEARD, Node, Received
 from gcs.gatherer.seeds import cleaning
 from gcs.gatherer.visit import Visitor
+from gcs.leader.leader import Leader
+from gcs.leader.reports import Account
 from gcs.store import mail, moving
 from gcs.store.records import Batch, Finished, Found, State
 from gcs.store.store import Store
@@ -272,6 +276,56 @@ class TestWitnesses:
         trio.run(run)
 
 
+def test_pages_of_one_whose_disk_is_lost_are_fetched_again(tmp_path: Path) -> None:
+    """Those that came from it, or through another, and had been fetched by then; of one that left, none."""
+    old, new, other, left = (key(f"http://{name}.example/") for name in ("old", "new", "other", "left"))
+
+    def done(each: str, at: float) -> Finished:
+        return Finished(key=each, state=State.DONE, status=200, at=at, attempts=1)
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            me, now = here.node.id, here.node.clock()
+            await here.node.adopt(here.charter(1, me, "A"))
+            through_b = [Origin("Z", *part(other), now - 100)]
+            for sender, each, came in (("A", old, []), ("B", other, through_b), ("C", left, [])):
+                ends: list[tuple[str, Range]] = [(sender, part(each))]
+                received = Received(Batch(), ends, came)
+                await here.node.take_in(deque([received]).popleft)
+            before = [done(each, now - 200) for each in (old, other, left)]
+            await here.node.crawl.commit(Batch(finished=[*before, done(new, now + 100)]))
+            members = {me: "me", "B": "B"}
+            gone = {"departed": ["A", "C", "Z"], "destroyed": ["A", "Z"]}
+            await here.node.adopt(here.charter(2, me, me, members=members, **gone))
+            assert not here.node.is_quiet()
+            nursery.start_soon(here.hand_over.run)
+            with trio.fail_after(5):
+                while any(here.node.refetch):
+                    await here.node.changed.wait()
+            rows = {each: here.node.store.get(each) for each in (old, other, left, new)}
+            again = {each for each, row in rows.items() if row and row.state is State.QUEUED}
+            assert again == {old, other}
+            assert {each.gatherer for each in here.node.origins} == {"B", "C"}
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_whose_pages_a_range_has_is_said_with_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, me, "A"))
+            await here.node.take_in(lambda: Received(ends=[("A", ("", None))]))
+            await here.node.adopt(here.charter(2, "B", me))
+            for task in (here.hand_over.run, here.exchange.send):
+                nursery.start_soon(task)
+            assert await delivered(here, "B", 1) == [("mail", "origins"), ("mail", "end")]
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
 def test_a_receiver_that_is_lost_holds_up_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hand-over that waits for room in the outbox of one that is lost goes to another."""
     monkeypatch.setattr(handover, "UNSENT_BYTES", 0)
@@ -332,6 +386,28 @@ def test_silence_counts_over_a_restart(silent_s: float, tmp_path: Path) -> None:
         async with gatherer(tmp_path / "s") as again:
             again.node.rulings = Rulings()
             assert again.node.may_begin() == (silent_s == 0)
+
+    trio.run(run)
+
+
+def test_who_has_left_gets_nothing(tmp_path: Path) -> None:
+    """Though it had reported before; and it is not among those whose disks are lost."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, me, members={me: "me", "L": "L"}))
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+            own = Account.from_bytes(await leader.account())
+            theirs = Account(replace(own.report, gatherer="A"), [])
+            members = {
+                me: Member(me, 1, Pulse("me", "x", epoch=1), 0.0),
+                "A": Member("A", 1, Pulse("A", "x", epoch=1, standing="left"), 0.0),
+            }
+            charter = leader._planned(2, [], {me: own, "A": theirs}, members, {"A", "L"})
+            assert charter.members == {me: "me"}
+            assert {owner for _, owner in charter.owners} == {me}
+            assert (charter.departed, charter.destroyed) == (["A", "L"], ["L"])
 
     trio.run(run)
 

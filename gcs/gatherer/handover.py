@@ -6,7 +6,8 @@ were passed on, and the range is foreign. A crash at any moment begins the range
 larger state, so sending them twice does no harm. Many ranges are under way at a time; none waits for another.
 
 Ranges that were lost with their holder's disk: whatever was ever passed into them is passed on again. So who
-leaves for good tells others, before it does, of all that it has passed on.
+leaves for good tells others, before it does, of all that it has passed on. And what the lost one had fetched
+and handed over before is fetched again: with its disk both the pages and what they name were lost.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import Final
 import trio
 
 from gcs.core.holdings import Piece, Range, Standing
-from gcs.gatherer.exchange import Exchange, end_marker, manners
+from gcs.core.origins import Origin
+from gcs.gatherer.exchange import Exchange, end_marker, manners, origins
 from gcs.gatherer.manners import Hosts
 from gcs.gatherer.node import Node
-from gcs.store.records import Batch
+from gcs.store.records import Batch, State
 
 ROWS: Final = 2_000
 """Rows in a piece."""
@@ -33,6 +35,7 @@ _PIECES_AT_ONCE: Final = 64
 UNSENT_BYTES: Final = 8 << 20
 """What may wait in an outbox before more rows are read for it."""
 _LOOK_EVERY_S: Final = 0.05
+_CLOCKS_DIFFER_S: Final = 10.0
 _REST_S: Final = 1.0
 
 
@@ -54,6 +57,8 @@ class HandOver:
             await self._close_outboxes()
             for lost in list(self._node.resend):
                 await self._send_again(lost)
+            for came in self._node.refetch:
+                await self._fetch_again(came)
             if self._node.is_to_testify:
                 await self._testify()
             if not leaving:
@@ -94,6 +99,8 @@ class HandOver:
                         return  # another charter has come meanwhile
             known = hosts.manners(piece.start, piece.end)
             batch.mail += [(piece.peer, letter) for letter in manners(known)]
+            came = self._node.origins.within(piece.start, piece.end)
+            batch.mail += [(piece.peer, letter) for letter in origins(came)]
             batch.mail.append((piece.peer, end_marker(piece.start, piece.end)))
             together.append(piece)
             if len(together) >= _PIECES_AT_ONCE:
@@ -190,6 +197,21 @@ class HandOver:
                 await self._node.crawl.commit(Batch(found=own, passed=passed, counters=counters))
                 self._exchange.hurry()
         await self._node.resent(lost)
+
+    async def _fetch_again(self, came: Origin) -> None:
+        """Queue again the pages of a range that had been fetched when it came from one that is lost."""
+        keys: list[str] = []
+        for number, (key, row) in enumerate(self._store.scan(came.start, came.end)):
+            if row.state is State.DONE and row.at <= came.at + _CLOCKS_DIFFER_S:
+                keys.append(key)
+            if number % ROWS == ROWS - 1:
+                await trio.lowlevel.checkpoint()
+            if len(keys) == ROWS:
+                await self._node.crawl.commit(Batch(again=keys))
+                keys = []
+        if keys:
+            await self._node.crawl.commit(Batch(again=keys))
+        await self._node.refetched(came)
 
 
 def _has_one(keys: Sequence[str], piece: Piece) -> bool:

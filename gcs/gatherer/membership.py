@@ -26,8 +26,7 @@ from gcs.core.holdings import Piece, Standing
 from gcs.core.rulings import Rulings
 from gcs.errors import ConfigError
 from gcs.gatherer.exchange import Exchange
-from gcs.gatherer.node import Node
-from gcs.store.records import Batch
+from gcs.gatherer.node import Node, Received
 from tuplespace import Fenced, TupleSpaceError, election
 
 _IDLE_S: Final = 3.0
@@ -323,7 +322,7 @@ class Membership:
         if over:
             node.log.warning("stopped waiting for ranges that nobody has", ranges=len(over))
             ends = [(piece.peer, (piece.start, piece.end)) for piece in over]
-            await node.take_in(lambda: (Batch(), ends))
+            await node.take_in(lambda: Received(ends=ends))
 
     async def _publish_again(self) -> None:
         """Redis has an older charter, or none: it has lost this one."""

@@ -108,7 +108,8 @@ class _Run:
         directory = self._group.processes[name].directory
         with Store.open(directory, Config().store, resume=True) as store:
             # Rows of pages that others had fetched, and handed over to it, are lost with it too.
-            self._again = store.counts().done
+            # So are the pages that it had fetched and handed over to others.
+            self._again = store.counts().done + store.ledger().moved_out
         self._kills += 1
         shutil.rmtree(directory)
 
