@@ -50,7 +50,7 @@ _INDEX: Final = {
     "answer": (1,),
 }
 _TURNS: Final = {"turn": (1, 2), "mark": (1, 2)}
-_DOMAINS: Final = {"announce": (1,), "delay": (1,), "domain": (1, 2)}
+_DOMAINS: Final = {"announce": (1,), "delay": (1,), "domain": (1, 2, 5)}
 _PART_BYTES: Final = 256 << 10
 _REPORT_TTL_S: Final = 120.0
 _ANSWER_TTL_S: Final = 60.0

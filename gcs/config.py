@@ -224,6 +224,7 @@ class Placement(_Section):
 
     strategy: Annotated[str, Choice(("superpage", "hash", "proximity", "twoma", "oma"))] = "superpage"
     split_hosts: Annotated[bool, Flag()] = False
+    measure_again_s: Annotated[float, Duration(1, 365 * 86_400)] = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from gcs.config import Config
+from gcs.core.rulings import ALL
+from gcs.gatherer.book import book_of
+from gcs.operate.ledger import add_up
+from gcs.store.store import Store
+from tests import treeweb
 from tests.crawling import server
 from tests.gatherers import gatherers
 from tests.relay import relays
-from tests.servers import redis_server
+from tests.servers import redis_server, until
 from tests.soak.gatherers import disasters
 from tests.soak.progress import Progress
 
@@ -30,6 +36,34 @@ def test_disasters(progress: Progress) -> None:
 
 def test_a_disk_is_lost_for_good(progress: Progress) -> None:
     assert "coverage 1.0000" in disasters(3000, 30, random.Random(2), progress, lose_one=True)
+
+
+def test_a_disk_is_lost_after_another_gatherer_has_left(tmp_path: Path) -> None:
+    """What only the one that left knew to have passed on is known to those who stay."""
+    pages = 600
+    settings = ["member.forget_after=5s", "fetch.concurrency=4"]
+    with (
+        redis_server() as redis,
+        treeweb.serve(tmp_path / "hosts", pages=pages, hosts=12) as web,
+        gatherers(redis, web, tmp_path / "g", settings) as group,
+    ):
+        for name in ("one", "two", "three"):
+            group.start(name)
+        group.until(lambda members: len(members) == 3, "three members")
+        group.seed([web.url(0)])
+        until(lambda: len(web.fetched) > pages / 2, "half of the pages", timeout_s=60)
+        group.rule(lambda rulings, epoch: rulings.pause(ALL, epoch))
+        group.drain("one")
+        assert group.wait(60, but=("two", "three")) == {"one": 0}
+        group.lose("two")
+        group.rule(lambda rulings, epoch: rulings.resume(ALL, epoch))
+        assert group.wait(60, but=("one", "two")) == {"three": 0}
+        books = {}
+        for name in ("one", "three"):
+            with Store.open(group.processes[name].directory, Config().store, resume=True) as store:
+                books[store.identity] = book_of(store) | {"reasons": {}}
+    assert set(range(pages)) - set(web.fetched) == set()
+    assert add_up(books).is_balanced
 
 
 @pytest.mark.parametrize("strategy", ["superpage", "hash", "proximity", "twoma", "oma"])

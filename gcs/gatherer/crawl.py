@@ -39,7 +39,7 @@ from gcs.core.tree import Expansion
 from gcs.core.urls import key
 from gcs.core.vitals import Sign
 from gcs.fetch.outcome import Failure, Origin, Response
-from gcs.fetch.robots import RobotsCache
+from gcs.fetch.robots import Inquiry, RobotsCache
 from gcs.fetch.transport import Transport
 from gcs.gatherer.archive import Keeper
 from gcs.gatherer.census import Census
@@ -74,6 +74,8 @@ COMMIT_EVERY_S: Final = 0.1
 FULL_DISK_PAUSE_S: Final = 5.0
 FLUSH_EVERY_S: Final = 1.0
 LOCATORS: Final = 32
+ERRAND_S: Final = 60.0
+"""So long the rules of a host are waited for that another one has."""
 STATISTICS_EVERY_S: Final = 60.0
 TALLY: Final = "tally"
 NOVELTY: Final = "novelty"
@@ -141,9 +143,9 @@ class Crawl:
         )
         self._territory = territory
         self._frontier = Frontier(store, self._bench, territory=territory)
-        self._robots = RobotsCache(
-            transport, transport.agent, clock=clock, rest_s=self._rest_s, max_wait_s=fetch.max_wait_s
-        )
+        self._robots = RobotsCache(transport, transport.agent, clock=clock, max_wait_s=fetch.max_wait_s)
+        self._errands: dict[Inquiry, float] = {}
+        """Those that wait, and since when, in this order."""
         self._budget = config.crawl.max_pages_per_host or math.inf
         self._anything = robots.everything_allowed() if fetch.robots == "ignore" else None
         self.expansion = expansion
@@ -344,9 +346,12 @@ class Crawl:
     async def _use(self, turn: Turn, site: Site, number: int, *, spare: bool = False) -> None:
         """Ask a host, in its turn, for its rules if they are not known, else for its next page.
 
-        A turn that is `spare` is for others, if any can have it.
+        What others wait for goes before that. A turn that is `spare` is for others, if any can have it.
         """
         now = self._clock()
+        if site.errands:
+            await self._ask_rules(turn, site, self._frontier.errands(site))
+            return
         if site.given_up:
             self._drop_some(site, now)
             self._bench.give_back(turn, now)
@@ -354,11 +359,18 @@ class Crawl:
             return
         rules = self._anything or self._known_rules(site, now)
         if rules is None:
-            await self._ask_rules(turn, site)
+            inquiry = self._robots.begin(site.origin)
+            if inquiry is not None:
+                await self._ask_rules(turn, site, [inquiry])
+                return
+            self._bench.give_back(turn, now)
+            self._frontier.hold(site)
+            await trio.lowlevel.checkpoint()
             return
         if rules.standing is Standing.UNREACHABLE:
             self._bench.give_back(turn, now)
-            self._frontier.set_aside(site, rules.until, now)
+            self._set_aside(site, rules.until, now)
+            await trio.lowlevel.checkpoint()
             return
         if self._lent_out(turn, site, rules, now, spare=spare):
             await trio.lowlevel.checkpoint()
@@ -378,7 +390,7 @@ class Crawl:
             self.lending.took(site.host, took_s)
         self._bench.done(turn, now, response_s=took_s, failed=visit.host_failed, pause_s=visit.pause_s)
         if visit.pause_s and not visit.host_given_up:
-            self._frontier.set_aside(site, now + visit.pause_s, now)
+            self._set_aside(site, now + visit.pause_s, now)
         self._came(visit)
         if visit.host_given_up:
             self._give_up(site.host, Cause.HOST, now)
@@ -516,7 +528,7 @@ class Crawl:
         self._bench.done(loan.turn, now, response_s=loan.took_s, failed=loan.failed, pause_s=loan.pause_s)
         site = self._frontier.site(host)
         if site is not None and loan.pause_s:
-            self._frontier.set_aside(site, now + loan.pause_s, now)
+            self._set_aside(site, now + loan.pause_s, now)
         self._work.unpark()
 
     def _next_job(self, site: Site, now: float) -> Job | None:
@@ -562,33 +574,68 @@ class Crawl:
             self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
         return rules
 
-    async def _ask_rules(self, turn: Turn, site: Site) -> None:
-        """Ask for robots.txt; without an answer nothing else may be asked for, and a URL fails instead."""
+    async def _ask_rules(self, turn: Turn, site: Site, inquiries: Sequence[Inquiry]) -> None:
+        """Ask a host for its robots.txt, or for what stands for that of others; one answer is for all."""
+        for inquiry in inquiries:
+            self._errands.pop(inquiry, None)
         began = self._clock()
-        rules = await self._robots.rules(site.origin)
+        outcome = await self._robots.fetch(inquiries[0], on_sent=partial(self._bench.sent, turn))
         now = self._clock()
-        lost = rules.standing is Standing.UNREACHABLE
-        failed_before = self._bench.failures(site.host)
-        self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
+        told = [
+            (inquiry, self._robots.heed(inquiry, outcome), self._bench.failures(_host(inquiry.origin)))
+            for inquiry in inquiries
+        ]
+        lost = any(rules is not None and rules.standing is Standing.UNREACHABLE for _, rules, _ in told)
         self._bench.done(turn, now, response_s=now - began, failed=lost)
-        if self._config.fetch.sitemaps:
-            self._note(self._visitor.sitemaps(site.origin, rules.sitemaps))
-        job = self._next_job(site, now) if lost else None
-        if job is None:
-            return
-        failure = self._robots.failure(site.origin)
-        cause = Cause.ROBOTS_UNREACHABLE if failure is None else failure.reason.value
-        visit = self._visitor.unanswered(job, cause, failed_before, now)
-        self._add(visit)
-        if visit.state is State.DROPPED:
-            self._give_up(site.host, cause, now)
-        else:
-            self._frontier.set_aside(site, rules.until, now)
+        self._frontier.settle(site, now)
+        for inquiry, rules, failed_before in told:
+            if rules is not None:
+                self._have_rules(inquiry, rules, failed_before, now)
+            elif self._frontier.send(inquiry, _host(inquiry.asked), now):
+                self._errands[inquiry] = now
+            else:
+                self._have_rules(inquiry, self._robots.give_up(inquiry), failed_before, now)
+        self._hosts.unpark()
 
-    def _rest_s(self, origin: Origin) -> float:
-        """How long a host has to rest before a request outside of its turns."""
-        now = self._clock()
-        return self._bench.reserve(host_of(key(f"{origin}/")), now, origin.host) - now
+    def _have_rules(self, inquiry: Inquiry, rules: Rules, failed_before: int, now: float) -> None:
+        """Go on with a host whose rules are known; without an answer a URL fails instead of being asked."""
+        if self._config.fetch.sitemaps:
+            self._note(self._visitor.sitemaps(inquiry.origin, rules.sitemaps))
+        site = self._frontier.site(_host(inquiry.origin))
+        if site is None:
+            return
+        self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
+        job = self._next_job(site, now) if rules.standing is Standing.UNREACHABLE else None
+        if job is not None:
+            failure = self._robots.failure(site.origin)
+            cause = Cause.ROBOTS_UNREACHABLE if failure is None else failure.reason.value
+            visit = self._visitor.unanswered(job, cause, max(failed_before, rules.failures - 1), now)
+            self._add(visit)
+            if visit.state is State.DROPPED:
+                self._give_up(site.host, cause, now)
+            else:
+                self._set_aside(site, rules.until, now)
+        self._frontier.resume(site, now)
+
+    def _set_aside(self, site: Site, until: float, now: float) -> None:
+        """Ask a host for nothing before a time; nor what others wait for, if that is long."""
+        for errand in self._frontier.set_aside(site, until, now):
+            self._cannot_ask(errand, now)
+
+    def _cannot_ask(self, errand: Inquiry, now: float) -> None:
+        """The rules of a host cannot be asked for where they are: it is asked again later."""
+        del self._errands[errand]
+        failed_before = self._bench.failures(_host(errand.origin))
+        self._have_rules(errand, self._robots.give_up(errand), failed_before, now)
+
+    def _drop_errands(self, now: float) -> None:
+        """Wait for nobody's rules for too long."""
+        while self._errands:
+            errand, since = next(iter(self._errands.items()))
+            if now - since < ERRAND_S:
+                return
+            self._frontier.drop(errand, _host(errand.asked), now)
+            self._cannot_ask(errand, now)
 
     def _give_up(self, host: str, cause: str, now: float) -> None:
         """Drop all that is queued for a host: some now, the rest in its following turns."""
@@ -649,6 +696,7 @@ class Crawl:
             if now - began >= self._limits.seconds:
                 self.stop(Ending.TIME)
             self._frontier.wake_due(now)
+            self._drop_errands(now)
             self._hosts.unpark(count=LOCATORS)
             next_at = self._bench.next_at()
             self._wake_another(now)
@@ -772,3 +820,8 @@ class Crawl:
             self.tally.answered(name, visit.status, kind, language, outcome.raw_bytes)
         if visit.reason:
             self.tally.failed(visit.reason)
+
+
+def _host(origin: Origin) -> str:
+    """The host of an origin, as keys have it."""
+    return host_of(key(f"{origin}/"))

@@ -193,6 +193,8 @@ def _proximity(node: Node, board: Board, transport: Transport, membership: Membe
         keep=lambda meta: node.crawl.commit(Batch(meta=dict(meta))),
         stored=node.store.metas(META),
         traffic=board.traffic,
+        again_after_s=node.config.placement.measure_again_s,
+        clock=node.clock,
     )
     node.crawl.on_hosts = near.noticed
     membership.further_reasons.append(near.reason)

@@ -26,8 +26,7 @@ from gcs.core.holdings import Piece, Standing
 from gcs.core.rulings import Rulings
 from gcs.errors import ConfigError
 from gcs.gatherer.exchange import Exchange
-from gcs.gatherer.node import Node
-from gcs.store.records import Batch
+from gcs.gatherer.node import Node, Received
 from tuplespace import Fenced, TupleSpaceError, election
 
 _IDLE_S: Final = 3.0
@@ -324,7 +323,7 @@ class Membership:
         if over:
             node.log.warning("stopped waiting for ranges that nobody has", ranges=len(over))
             ends = [(piece.peer, (piece.start, piece.end)) for piece in over]
-            await node.take_in(lambda: (Batch(), ends))
+            await node.take_in(lambda: Received(ends=ends))
 
     async def _publish_again(self) -> None:
         """Redis has an older charter, or none: it has lost this one."""
@@ -337,16 +336,19 @@ class Membership:
         self._node.log.info("published the plan again", epoch=charter.epoch)
 
     async def _leave_if_done(self) -> None:
-        """A gatherer that was drained leaves when nobody has anything for it any more."""
+        """Who was drained leaves when nobody has anything for it, and others know what it knew."""
         node = self._node
         charter = node.charter
         if not node.draining or charter is None or node.id in charter.members or not node.is_quiet():
             return
         others = {*charter.members, *self.members} - self.lost() - {node.id}
         heard = [self.members[each].pulse for each in others if each in self.members]
-        if len(heard) == len(others) and all(
-            pulse.epoch >= charter.epoch and node.id not in pulse.pending for pulse in heard
+        if len(heard) < len(others) or any(
+            pulse.epoch < charter.epoch or node.id in pulse.pending for pulse in heard
         ):
+            return
+        # Only now: before, others may have had something that was still to be passed on from here.
+        if node.has_testified():
             node.has_left = True
             await self._board.beat(node.id, self._beat + 1, self.pulse())
 

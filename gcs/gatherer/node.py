@@ -7,11 +7,13 @@ its departure would otherwise overwrite each other.
 
 from __future__ import annotations
 
+import bisect
 import math
 import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -20,6 +22,7 @@ import trio
 
 from gcs.config import Config
 from gcs.core.holdings import Charter, Extent, Holdings, Range, Standing
+from gcs.core.origins import Origin, Origins
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
 from gcs.core.urls import part
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 CHARTER: Final = "charter"
 HOLDINGS: Final = "holdings"
 RESEND: Final = "resend"
+ORIGINS: Final = "origins"
+REFETCH: Final = "refetch"
 RULINGS: Final = "rulings"
 DRAINING: Final = "draining"
 HEARD: Final = "heard"
@@ -41,6 +46,23 @@ _SILENT_SHARE: Final = 0.8
 """Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
 
 _AFTER_NOTHING_S: Final = 3.0
+EVERYTHING: Final[Range] = ("", None)
+
+
+@dataclass(slots=True)
+class Received:
+    """What came from others: what to write, ranges that are whole by it, and whose pages they have."""
+
+    batch: Batch = field(default_factory=Batch)
+    ends: list[tuple[str, Range]] = field(default_factory=list)
+    """By sender."""
+    origins: list[Origin] = field(default_factory=list)
+
+    def add(self, other: Received) -> None:
+        """Take in more."""
+        self.batch.add(other.batch)
+        self.ends += other.ends
+        self.origins += other.origins
 
 
 class Node:
@@ -71,6 +93,10 @@ class Node:
         """The epoch and the holdings that a restart would find: all that others are told."""
         resend = store.get_meta(RESEND)
         self.resend: list[Range] = [(a, b) for a, b in msgpack.unpackb(resend)] if resend else []
+        origins, refetch = store.get_meta(ORIGINS), store.get_meta(REFETCH)
+        self.origins = Origins.from_bytes(origins) if origins else Origins()
+        self.refetch = Origins.from_bytes(refetch) if refetch else Origins()
+        """Ranges that came from those whose disks are lost: their pages are to be fetched again."""
         self.rulings = Rulings.from_bytes(store.get_meta(RULINGS) or b"")
         self.draining = store.get_meta(DRAINING) is not None
         self.adopted_at = trio.current_time()
@@ -83,6 +109,9 @@ class Node:
         """Ids of gatherers that are gone for good, and take nothing more."""
         self.finished = self.has_told_the_end = False
         self.has_left = False
+        self.is_to_testify = False
+        """Whether others are to be told of all that was passed on here, before this gatherer leaves."""
+        self._testified = -1
         self.taking_in = 0
         """Seeds and orders that are on their way from Redis to the disk."""
         self.outbox_is_full = False
@@ -138,6 +167,22 @@ class Node:
                 passed.append(Passed(to, each, always))
         return own, passed
 
+    def witnesses(self, found: Sequence[Found]) -> list[tuple[str, Found]]:
+        """URLs with another gatherer than their owner, which is to know of them, should the owner be lost.
+
+        Those for which there is no other are left out.
+        """
+        if self.charter is None:
+            return []
+        others = sorted(each for each in self.charter.members if each != self.id)
+        owner = self.charter.owners.owner
+        told = []
+        for each in found:
+            of = owner(each.key)
+            if others and others != [of]:
+                told.append((others[bisect.bisect_right(others, of) % len(others)], each))
+        return told
+
     def extent(self, host: str) -> Extent:
         """How much of a host may be fetched here now."""
         held = self.holdings.extent(host)
@@ -178,6 +223,7 @@ class Node:
             and self.crawl.is_idle
             and not self.taking_in
             and not self.resend
+            and not any(self.refetch)
             and self.holdings.is_settled
             and self.on_disk == (self.epoch, self.holdings)
             and not any(box.next > box.first for box in self.store.outboxes().values())
@@ -227,13 +273,20 @@ class Node:
             after = self.holdings.adopted(charter, self.id)
             changed = self.holdings.differences(after)
             lost = [*self.resend, *((start, end) for start, end in charter.lost)]
+            if self.id in charter.departed:
+                lost = [EVERYTHING]  # nobody knows what else was lost while this one was thought to be
             # At once nothing more is fetched of what leaves. Of what came, nothing is written before this is.
             self.charter, self.holdings, self.resend = charter, after, lost
+            gone = [each for each in self.origins if each.gatherer in charter.destroyed]
+            self.origins = Origins(each for each in self.origins if each not in gone)
+            self.refetch = Origins([*self.refetch, *gone])
             self.crawl.release(changed)
             meta = {
                 CHARTER: charter.to_bytes(),
                 HOLDINGS: after.to_bytes(),
                 RESEND: msgpack.packb(lost) if lost else b"",
+                ORIGINS: self.origins.to_bytes(),
+                REFETCH: self.refetch.to_bytes(),
             }
             await self.crawl.commit(Batch(meta=meta))
             self.on_disk = (charter.epoch, after)
@@ -249,7 +302,7 @@ class Node:
             )
             self._tell()
 
-    async def take_in(self, read: Callable[[], tuple[Batch, list[tuple[str, Range]]] | None]) -> Batch | None:
+    async def take_in(self, read: Callable[[], Received | None]) -> Batch | None:
         """Write what was received; ranges that are whole by that are held once it is written.
 
         It is read here, so that no other charter comes between finding the owners and writing.
@@ -258,14 +311,17 @@ class Node:
             received = read()
             if received is None:
                 return None
-            batch, ends = received
-            after = self.holdings
+            batch, ends = received.batch, received.ends
+            after, origins = self.holdings, self.origins
             if ends:
                 assert self.charter is not None
                 after = after.arrived(ends, self.charter.owners, self.id)
-                batch.meta[HOLDINGS] = after.to_bytes()
+                came = [Origin(sender, *place, self.clock()) for sender, place in ends]
+                origins = Origins([*origins, *received.origins, *came])
+                batch.meta |= {HOLDINGS: after.to_bytes(), ORIGINS: origins.to_bytes()}
             await self.crawl.commit(batch)
             if ends:
+                self.origins = origins
                 self._have(after)
             return batch
 
@@ -291,6 +347,13 @@ class Node:
             self.resend.remove(done)  # once: it may have been lost again meanwhile
             packed = msgpack.packb(self.resend) if self.resend else b""
             await self.crawl.commit(Batch(meta={RESEND: packed}))
+            self._tell()
+
+    async def refetched(self, done: Origin) -> None:
+        """The pages of a range that came from one whose disk is lost are queued again."""
+        async with self._changing:
+            self.refetch = Origins(each for each in self.refetch if each != done)
+            await self.crawl.commit(Batch(meta={REFETCH: self.refetch.to_bytes()}))
             self._tell()
 
     async def obey(self, rulings: Rulings) -> None:
@@ -323,6 +386,17 @@ class Node:
         self.draining = True
         await self.crawl.commit(Batch(meta={DRAINING: b"yes"}))
         self._tell()
+
+    def has_testified(self) -> bool:
+        """Whether others know of all that was passed on here; if not, that is begun."""
+        self.is_to_testify = self.store.counts().passed > self._testified
+        if self.is_to_testify:
+            self._tell()
+        return not self.is_to_testify
+
+    def testified(self, passed: int) -> None:
+        """Others have been told of so many URLs that were passed on."""
+        self._testified, self.is_to_testify = passed, False
 
     def _tell(self) -> None:
         self.changed.set()

@@ -17,7 +17,7 @@ from gcs import board as boards
 from gcs.board import Board, Wish
 from gcs.core.urls import Rejected, part, readable
 from gcs.gatherer.book import book_of
-from gcs.gatherer.exchange import Exchange, witness
+from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node
 from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
@@ -79,12 +79,7 @@ class Orders:
             except Rejected as error:
                 node.log.warning("a seed cannot be crawled", url=url, why=str(error))
         own, passed = node.sorted_out(found, always=False)
-        batch = Batch(found=own, passed=passed)
-        assert node.charter is not None
-        others = sorted(each for each in node.charter.members if each != node.id)
-        if own and others:
-            batch.mail.append((others[0], witness(own)))
-        await node.crawl.commit(batch)
+        await node.crawl.commit(Batch(found=own, passed=passed, told=node.witnesses(own)))
         self._exchange.hurry()
 
     # Orders

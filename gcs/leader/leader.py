@@ -167,6 +167,9 @@ class Leader:
     ) -> Charter:
         """The next charter. It may take long."""
         config, before = self._node.config, self._node.charter
+        left = {each for each, m in members.items() if m.pulse.standing == "left"}
+        # One that has left since it reported must not get anything.
+        accounts = {each: account for each, account in accounts.items() if each not in left}
         draining = {each for each, m in members.items() if m.pulse.standing == "draining"}
         known = {*(before.members if before else ()), *accounts} - lost
         pinned = known - accounts.keys()
@@ -203,7 +206,9 @@ class Leader:
             outcome = plan(state=None)
         names = {each: members[each].pulse.name for each in owners if each in members}
         names |= {each: (before.members.get(each, each) if before else each) for each in pinned}
-        departed = {*(before.departed if before else ()), *lost} - accounts.keys() - pinned
+        gone_before = set(before.departed if before else ())
+        departed = (gone_before | lost) - accounts.keys() - pinned
+        destroyed = {*(before.destroyed if before else ()), *(lost - left - gone_before)}
         return Charter(
             epoch=epoch,
             owners=outcome.plan,
@@ -211,6 +216,7 @@ class Leader:
             members={each: names.get(each, each) for each in (*owners, *sorted(pinned))},
             lost=_lost(before, sources),
             departed=sorted(departed),
+            destroyed=sorted(destroyed & departed),
             reason=_reason(wishes),
             strategy=config.placement.strategy,
             state=outcome.state,
