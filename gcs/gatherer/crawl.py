@@ -32,6 +32,7 @@ import trio
 from gcs.config import Config, Fetch
 from gcs.core import robots
 from gcs.core.failures import Cause
+from gcs.core.moderation import Moderation
 from gcs.core.politeness import Manner, Permits, Turn, Workbench
 from gcs.core.robots import Rules, Standing
 from gcs.core.traps import Fingerprint
@@ -71,6 +72,7 @@ LEND_EVERY_S: Final = 0.01
 KEPT: Final = frozenset({"sitemap-file"})
 """What is not lent: it is no page."""
 COMMIT_EVERY_S: Final = 0.1
+MODERATE_EVERY_S: Final = 0.005
 FULL_DISK_PAUSE_S: Final = 5.0
 FLUSH_EVERY_S: Final = 1.0
 LOCATORS: Final = 32
@@ -168,6 +170,7 @@ class Crawl:
         self._under_way: set[str] = set()
         """Keys of jobs whose outcome is not on disk yet."""
         self._since: list[str] | None = None
+        self._moderation = Moderation(clock())
         self.lending: Lending | None = None
         """Who has others fetch for this gatherer, to be set before it runs."""
         self._lent = 0
@@ -318,10 +321,11 @@ class Crawl:
             if not self._room.is_set():
                 await self._room.wait()
             now = self._clock()
-            taken = self._frontier.take(now) if self._may_begin() else None
+            taken = self._frontier.take(now) if self._may_begin(now) else None
             if taken is None:
                 await self._work.park()
                 continue
+            self._moderation.began()
             self._wake_another(now)
             self._busy += 1
             try:
@@ -334,13 +338,14 @@ class Crawl:
         if self._work and (next_at := self._bench.next_at()) is not None and next_at <= now:
             self._work.unpark()
 
-    def _may_begin(self) -> bool:
+    def _may_begin(self, now: float) -> bool:
         unread = len(self._unread)
         return (
             self._ending is None
             and unread < UNREAD
             and self.pages + unread + self._busy < self._limits.pages
             and self._territory.may_begin()
+            and self._moderation.may_begin(now)
         )
 
     async def _use(self, turn: Turn, site: Site, number: int, *, spare: bool = False) -> None:
@@ -702,8 +707,12 @@ class Crawl:
             self._wake_another(now)
             if self._is_over():
                 self._over.set()
+            if self._moderation.is_in_force:
+                next_at = now + MODERATE_EVERY_S
             wait_s = COMMIT_EVERY_S if next_at is None else min(max(next_at - now, 0.001), COMMIT_EVERY_S)
-            await trio.sleep(wait_s)
+            due = trio.current_time() + wait_s
+            await trio.sleep_until(due)
+            self._moderation.look(self._clock(), trio.current_time() - due, self._territory.share())
 
     def _is_over(self) -> bool:
         """Whether nothing is left to do, or after a stop nothing is under way."""
