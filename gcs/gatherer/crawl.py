@@ -68,7 +68,6 @@ LINKS_COUNTED: Final = 16
 """Of so many pages the links of one are counted, so many times."""
 LENDERS: Final = 4
 """Turns that are prepared for others at once."""
-LEND_EVERY_S: Final = 0.01
 KEPT: Final = frozenset({"sitemap-file"})
 """What is not lent: it is no page."""
 COMMIT_EVERY_S: Final = 0.1
@@ -182,6 +181,7 @@ class Crawl:
         self._committed_at = 0.0
         self._ending: Ending | None = None
         self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
+        self._spare = trio.lowlevel.ParkingLot()
         self._pages, self._was_read = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._filled, self._room, self._over = trio.Event(), trio.Event(), trio.Event()
         self._room.set()
@@ -334,9 +334,13 @@ class Crawl:
                 self._busy -= 1
 
     def _wake_another(self, now: float) -> None:
-        """Whoever finds work wakes the next, if there is more."""
-        if self._work and (next_at := self._bench.next_at()) is not None and next_at <= now:
+        """Whoever finds work wakes the next, if there is more; when all are busy, who lends it to others."""
+        if not self._work and not self._spare:
+            return
+        if (next_at := self._bench.next_at()) is not None and next_at <= now:
             self._work.unpark()
+            if self._spare and self._is_stretched():
+                self._spare.unpark()
 
     def _may_begin(self, now: float) -> bool:
         unread = len(self._unread)
@@ -445,8 +449,9 @@ class Crawl:
             now = self._clock()
             taken = self._frontier.take(now) if lending.has_room() and self._is_stretched() else None
             if taken is None:
-                await trio.sleep(LEND_EVERY_S)
+                await self._spare.park()
                 continue
+            self._wake_another(now)
             self._busy += 1
             try:
                 await self._use(*taken, number, spare=True)
