@@ -16,13 +16,11 @@ the next batch (`commit`): there is one writer.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from random import Random
 from types import MappingProxyType
 from typing import Final
 
@@ -55,6 +53,7 @@ from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Finished, Found, Queued, State, host_of
 from gcs.store.store import Store
 from gcs.summary.records import Document
+from gcs.world import REAL, World
 
 BATCH: Final = 64
 READ_AT_ONCE: Final = 32
@@ -126,12 +125,12 @@ class Crawl:
         limits: Limits | None = None,
         territory: Territory = ALONE,
         permits: Permits | None = None,
-        clock: Callable[[], float] = time.time,
+        world: World = REAL,
     ) -> None:
         fetch = config.fetch
         self._config, self._store, self._transport, self._visitor = config, store, transport, visitor
-        self._limits, self._clock = limits or Limits(), clock
-        self._random = Random()
+        self._limits, self._world, self._clock = limits or Limits(), world, world.now
+        self._random = world.random
         self._log = structlog.get_logger()
         self._keeper = Keeper(config, epoch=territory.epoch_of_rulings)
         self._bench = Workbench(
@@ -144,7 +143,7 @@ class Crawl:
         )
         self._territory = territory
         self._frontier = Frontier(store, self._bench, territory=territory)
-        self._robots = RobotsCache(transport, transport.agent, clock=clock, max_wait_s=fetch.max_wait_s)
+        self._robots = RobotsCache(transport, transport.agent, clock=world.now, max_wait_s=fetch.max_wait_s)
         self._errands: dict[Inquiry, float] = {}
         """Those that wait, and since when, in this order."""
         self._budget = config.crawl.max_pages_per_host or math.inf
@@ -169,7 +168,7 @@ class Crawl:
         self._under_way: set[str] = set()
         """Keys of jobs whose outcome is not on disk yet."""
         self._since: list[str] | None = None
-        self._moderation = Moderation(clock())
+        self._moderation = Moderation(world.now())
         self.lending: Lending | None = None
         """Who has others fetch for this gatherer, to be set before it runs."""
         self._lent = 0
@@ -671,9 +670,9 @@ class Crawl:
             if not self._room.is_set():
                 await self._room.wait()
             visits, self._unread = self._unread[:READ_AT_ONCE], self._unread[READ_AT_ONCE:]
-            began = time.perf_counter()
+            began = self._world.timer()
             self._visitor.read(visits)
-            share_s = (time.perf_counter() - began) / max(1, len(visits))
+            share_s = (self._world.timer() - began) / max(1, len(visits))
             for visit in visits:
                 self.paces.took(visit.job.host, share_s, pages=0)
                 self.census.saw(visit, self.expansion)
@@ -764,7 +763,7 @@ class Crawl:
             if self._store.segments_due():
                 # What finds no room is tried again, and the writer says that everything waits.
                 with suppress(DiskFull):
-                    await trio.to_thread.run_sync(self._store.flush_segments)
+                    await self._world.offload(self._store.flush_segments)
 
     async def _commit(self) -> None:
         finished, found = self._finished, self._found
@@ -813,7 +812,7 @@ class Crawl:
         """Commit, and again while the disk is full."""
         while True:
             try:
-                committed = await trio.to_thread.run_sync(self._store.commit, batch)
+                committed = await self._world.offload(partial(self._store.commit, batch))
             except DiskFull as full:
                 if not self.waits_for_room:
                     self._log.warning("waiting", why=str(full))

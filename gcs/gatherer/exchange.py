@@ -12,7 +12,6 @@ outboxes begins no fetches (`Node.outbox_is_full`).
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -224,7 +223,7 @@ class Exchange:
 
     def _opened(self, tuples: Sequence[tuple[Any, ...]]) -> Received | None:
         """What is new of some tuples; None if nothing is. What is left out comes again."""
-        began = time.perf_counter()
+        began = self._node.world.timer()
         received, applied = Received(), dict(self._applied)
         for _, sender, first, last, floor, epoch, packed in sorted(tuples, key=lambda each: each[1:3]):
             # What came before the sender's first piece came, or went elsewhere.
@@ -243,7 +242,7 @@ class Exchange:
             applied[sender] = received.batch.applied[sender] = last
         # Without the time of writing, which a URL of our own takes too, and of waiting for that.
         self.crossing[0] += sum(received.batch.received.values())
-        self.crossing[1] += time.perf_counter() - began
+        self.crossing[1] += self._node.world.timer() - began
         return received if received.batch.applied else None
 
     async def _catch_up(self, epoch: int) -> bool:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
-import secrets
 import socket
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +27,7 @@ from gcs.core.urls import part
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
 from gcs.traffic import Traffic
+from gcs.world import REAL, World
 
 if TYPE_CHECKING:
     from gcs.gatherer.crawl import Crawl
@@ -75,16 +74,16 @@ class Node:
         config: Config,
         store: Store,
         *,
-        clock: Callable[[], float] = time.time,
+        world: World = REAL,
         traffic: Traffic | None = None,
     ) -> None:
         """`traffic` is what coordination has cost, as whoever writes and reads tuples counts it."""
-        self.config, self.store, self.clock = config, store, clock
+        self.config, self.store, self.world, self.clock = config, store, world, world.now
         self.traffic = traffic or Traffic()
         self.id = store.identity
         self.name = config.member.name or socket.gethostname()
-        self.incarnation = secrets.token_hex(4)
-        self.started = clock()
+        self.incarnation = world.token(4)
+        self.started = self.clock()
         self.log = structlog.get_logger().bind(gatherer=self.name)
         self._changing = trio.Lock()
         stored = store.get_meta(CHARTER)
@@ -103,7 +102,7 @@ class Node:
         self.draining = store.get_meta(DRAINING) is not None
         self.adopted_at = trio.current_time()
         heard = store.get_meta(HEARD)
-        silent_s = max(0.0, clock() - float(heard)) if heard else 0.0
+        silent_s = max(0.0, self.clock() - float(heard)) if heard else 0.0
         self._heard_at = trio.current_time() - silent_s
         """When this gatherer last knew for sure what all others know; also over a restart."""
         self._heard_kept_at = -math.inf

@@ -8,6 +8,7 @@ one is answered, one that failed with the reason.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgpack
@@ -160,7 +161,7 @@ class Orders:
         start, end = part(str(arguments["prefix"]))
         count, at = 0, start
         while True:
-            keys, at_next = await trio.to_thread.run_sync(self._answered, at, end, low, high)
+            keys, at_next = await self._node.world.offload(partial(self._answered, at, end, low, high))
             if keys:
                 await self._node.crawl.commit(Batch(again=keys))
                 await self._board.take_down(boards.FINISHED)

@@ -31,6 +31,7 @@ from gcs.helper.desks import AMONG_GATHERERS, Desk, Presence
 from gcs.helper.papers import ANSWER, BUNDLE, HANDED_S, Answer, Bundle, Page, Refusal, Refused
 from gcs.helper.scrutiny import Case, Scrutiny, Told
 from gcs.store.records import Batch
+from gcs.world import REAL, World
 from tuplespace import SpaceFull, TupleError, TupleSpaceError
 
 TRUST: Final = "trust"
@@ -138,6 +139,7 @@ class Lender:
         again: Callable[[Sequence[str]], Awaitable[None]],
         trust: bytes = b"",
         probing: Probing | None = None,
+        world: World = REAL,
     ) -> None:
         """`me` is the id of this gatherer; `members` says how many share the desks.
 
@@ -150,7 +152,9 @@ class Lender:
             Trust.restored(msgpack.unpackb(trust)) if trust else Trust(),
             replicate=self._replicate,
             again=self._wrong.send_nowait,
+            random=world.random,
         )
+        self._world = world
         self._crawl, self._config, self._me, self._books = crawl, config, me, books
         self._open_desk, self._epoch, self._members, self._probing = open_desk, epoch, members, probing
         self._own = open_desk(desks.of_gatherer(me))
@@ -227,7 +231,7 @@ class Lender:
         origin = loan.jobs[numbers[0]].origin
         bundle = Bundle(
             version=papers.VERSION,
-            id=papers.new_id(),
+            id=self._world.token(papers.ID_BYTES),
             crawl=self._config.crawl.name,
             gatherer=self._me,
             scheme=origin.scheme,

@@ -58,7 +58,7 @@ class Leader:
         seen = node.crawl.expansion.to_bytes()
         node.crawl.reported()
         paces = list(node.crawl.paces)
-        with_levels = await trio.to_thread.run_sync(lambda: levels(seen, node.store.hosts()))
+        with_levels = await node.world.offload(lambda: levels(seen, node.store.hosts()))
         report = rounds.Report(
             gatherer=node.id,
             expansion=with_levels,
@@ -133,7 +133,7 @@ class Leader:
             accounts = await self._collect(leadership)
             members, lost = dict(self._membership.members), self._membership.lost()
             plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)
-            charter = await trio.to_thread.run_sync(plan)
+            charter = await node.world.offload(plan)
             if dry:
                 return charter
             await self._board.publish(charter)
