@@ -37,9 +37,9 @@ from gcs.core.traps import Fingerprint
 from gcs.core.tree import Expansion
 from gcs.core.urls import key
 from gcs.core.vitals import Sign
+from gcs.fetch.fetching import Fetching
 from gcs.fetch.outcome import Failure, Origin, Response
 from gcs.fetch.robots import Inquiry, RobotsCache
-from gcs.fetch.transport import Transport
 from gcs.gatherer.archive import Keeper
 from gcs.gatherer.census import Census
 from gcs.gatherer.frontier import Frontier, Site
@@ -118,7 +118,7 @@ class Crawl:
         self,
         config: Config,
         store: Store,
-        transport: Transport,
+        transport: Fetching,
         visitor: Visitor,
         expansion: Expansion,
         *,

@@ -42,8 +42,8 @@ from gcs.core.holdings import Charter
 from gcs.core.placement import Sites, is_clearly_nearer, nearest
 from gcs.core.urls import PATH, url
 from gcs.domains import registered_domain
+from gcs.fetch.fetching import Fetching
 from gcs.fetch.outcome import Failure, Origin
-from gcs.fetch.transport import Transport
 from gcs.traffic import Traffic
 from tuplespace import Space, Tuple, TupleSpaceError
 
@@ -472,7 +472,7 @@ def _about(site: str, owner: Any = str, version: Any = int) -> tuple[Any, ...]:
     return ("domain", site, owner, str, float, version)
 
 
-async def delay_to(transport: Transport, origin: Origin) -> float:
+async def delay_to(transport: Fetching, origin: Origin) -> float:
     """The median of the seconds that connections to an origin take; infinite if there are none.
 
     It is in whole milliseconds: what differs by less is equally far, and stays where it is.

@@ -16,8 +16,8 @@ import structlog
 import trio
 
 from gcs.core.traps import fingerprint
+from gcs.fetch.fetching import Fetching
 from gcs.fetch.outcome import Failure, Origin, Outcome, Response
-from gcs.fetch.transport import Transport
 from gcs.helper import papers
 from gcs.helper.papers import ANSWER, BUNDLE, HANDED_S, PART_BYTES, VERSION, Answer, Bundle, Page, Refused
 from gcs.summary import Document, read
@@ -65,7 +65,7 @@ class Worker:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: Fetching,
         urls: Space,
         summaries: Callable[[Bundle], Space],
         badge: Badge,
