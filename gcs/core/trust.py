@@ -82,6 +82,10 @@ class Trust:
         """Whether it is not asked any more."""
         return self.record(helper).wrong >= BARRED_AFTER
 
+    def barred(self) -> int:
+        """How many are not asked any more."""
+        return sum(each.wrong >= BARRED_AFTER for each in self._records.values())
+
     def probability(self, helper: str) -> float:
         """With which an answer is checked."""
         consistent = self.record(helper).consistent

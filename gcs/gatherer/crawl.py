@@ -49,6 +49,7 @@ from gcs.gatherer.paces import Paces
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.visit import Visitor
+from gcs.metrics import seconds
 from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Finished, Found, Queued, State, host_of
 from gcs.store.store import Store
@@ -178,6 +179,8 @@ class Crawl:
         self._locating = 0
         self._statistics_at = 0.0
         self._committed_at = 0.0
+        self.commit_times = seconds()
+        """How long commits took, the waiting for room on the disk included."""
         self._ending: Ending | None = None
         self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._spare = trio.lowlevel.ParkingLot()
@@ -290,6 +293,16 @@ class Crawl:
         """How long it is until something may be asked for; infinite when nothing waits."""
         next_at = self._bench.next_at()
         return max(0.0, min(self._store.next_due, math.inf if next_at is None else next_at) - self._clock())
+
+    @property
+    def keep_free_bytes(self) -> int:
+        """The room on the disk without which it waits."""
+        return self._config.store.keep_free_bytes
+
+    @property
+    def commit_age_s(self) -> float:
+        """How long ago the last commit, or the beginning, was."""
+        return trio.current_time() - self._committed_at
 
     async def run(self) -> Ending:
         """Crawl to the end, or to a limit."""
@@ -780,7 +793,9 @@ class Crawl:
         batch = Batch(finished, own, passed=passed, meta=meta)
         for part in parts:
             batch.add(part.batch)
+        began = trio.current_time()
         committed = await self._written(batch)
+        self.commit_times.observe(trio.current_time() - began)
         self.activity += batch.is_work
         self._under_way.difference_update(each.key for each in finished)
         self.paces.passed(trio.current_time() - self._committed_at)

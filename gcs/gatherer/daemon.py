@@ -16,18 +16,21 @@ import structlog
 import trio
 
 import gcs
-from gcs import spaces
+from gcs import endpoint, spaces
 from gcs.board import FINISHED, Board
 from gcs.config import Config
 from gcs.core.traps import Novelty
 from gcs.core.tree import Expansion
 from gcs.core.urls import key
+from gcs.endpoint import Endpoint
 from gcs.errors import ConfigError, ExitCode
 from gcs.fetch.outcome import Origin, Outcome, Response
 from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import EXPANSION, NOVELTY, Crawl, Ending
+from gcs.gatherer.crawl_meters import CrawlMeters
 from gcs.gatherer.exchange import Exchange
+from gcs.gatherer.gatherer_meters import GathererMeters
 from gcs.gatherer.handover import HandOver
 from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
@@ -48,6 +51,7 @@ from gcs.helper.sites import Site
 from gcs.helper.worker import Badge, Worker
 from gcs.leader.leader import Leader
 from gcs.notify import Notifier
+from gcs.process import Process
 from gcs.store.records import Batch, host_of
 from gcs.store.store import Store
 from gcs.summary import plugins
@@ -92,13 +96,14 @@ async def _run(
         about["http-header-user-agent"] = config.fetch.agent
     resume = (directory / "format").exists()
     async with (
+        endpoint.opened(config.metrics.listen) as monitored,
         Transport(config.fetch) as transport,
         spaces.connect(config, config.redis.url) as client,
         desks.opened(config, client) as open_desk,
     ):
         with Store.open(directory, config.store, resume=resume, name=config.crawl.name, about=about) as store:
             board = Board(client, config)
-            return await _gather(config, store, transport, board, open_desk, notifier, read_config)
+            return await _gather(config, store, transport, board, open_desk, notifier, read_config, monitored)
 
 
 async def _gather(
@@ -109,6 +114,7 @@ async def _gather(
     open_desk: OpenDesk,
     notifier: Notifier,
     read_config: Callable[[], Config],
+    monitored: Endpoint,
 ) -> ExitCode:
     novelty, expansion = store.get_meta(NOVELTY), store.get_meta(EXPANSION)
     node = Node(config, store, traffic=board.traffic)
@@ -154,6 +160,9 @@ async def _gather(
         service = Service(node, membership, exchange, notifier, read_config)
         nursery.start_soon(service.obey, nursery.cancel_scope)
         nursery.start_soon(service.report)
+        process = Process("gatherer", node.name, config.crawl.name, service.trouble)
+        measured = GathererMeters(CrawlMeters(crawl, store, transport), node, membership, leader, lender)
+        nursery.start_soon(monitored.serve, process, measured)
         for task in (
             membership.run,
             membership.keep_awake,

@@ -11,6 +11,7 @@ its way.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ _WAIT_S: Final = 30.0
 _FIRST_LOOKS: Final = 2
 """A newcomer looks around so often before it takes a crawl for one that has no plan yet."""
 _LONG_LOOKS: Final = 30
+STANDINGS: Final = ("joining", "crawling", "paused", "draining", "finished", "left")
+"""What a gatherer can be doing."""
 _Round = dict[str, tuple[int, str, int, int]]
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -76,6 +79,10 @@ class Membership:
         self._newest = (0, (0, b""))
         """The epoch of the charter in force, and the rulings."""
         self._rested_at = node.clock()
+        self.reached_at = -math.inf
+        """When the members were last looked at."""
+        self.is_within_reach = False
+        """Whether Redis was, the last time that it was tried."""
         self.looked = trio.Event()
         """Set, and replaced, whenever the members were looked at."""
         self.further_reasons: list[Callable[[], str]] = []
@@ -130,8 +137,9 @@ class Membership:
         while True:
             try:
                 await self._look_around()
-                told = False
+                told, self.is_within_reach, self.reached_at = False, True, trio.current_time()
             except TupleSpaceError as error:
+                self.is_within_reach = False
                 if not told:
                     self._node.log.warning("no heartbeat", why=str(error))
                     told = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import math
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -66,6 +67,27 @@ class Received:
         self.origins += other.origins
 
 
+REASONS: Final = (
+    "operator",
+    "lost",
+    "drain",
+    "join",
+    "first",
+    "idle",
+    "imbalance",
+    "locality",
+    "proximity",
+    "event",
+)
+"""Why there can be a new plan, what counts most first. An event is one that the configuration names."""
+
+
+def main_reason(reason: str) -> str:
+    """The one of the reasons for a plan that counts most."""
+    words = {each.partition(":")[0] for each in reason.split(", ")}
+    return next((each for each in REASONS if each in words), REASONS[-1])
+
+
 class Node:
     """What the tasks of one gatherer share; the territory of its crawl."""
 
@@ -116,6 +138,8 @@ class Node:
         self.taking_in = 0
         """Seeds and orders that are on their way from Redis to the disk."""
         self.outbox_is_full = False
+        self.plans: Counter[str] = Counter()
+        """Plans adopted by this process, by reason."""
         self.changed = trio.Event()
         """Set, and replaced, whenever charter or holdings have changed."""
         self._crawl: Crawl | None = None
@@ -297,6 +321,7 @@ class Node:
             self.on_disk = (charter.epoch, after)
             self.crawl.count_anew(Expansion.from_bytes(charter.expansion))
             self.adopted_at = trio.current_time()
+            self.plans[main_reason(charter.reason)] += 1
             self.finished = False
             self.log.info(
                 "adopted a plan",

@@ -7,6 +7,7 @@ meanwhile is refused when it publishes. Until it is published nothing has change
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -28,6 +29,8 @@ from tuplespace import Leadership, LeadershipLost, TupleSpaceError, election
 
 AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", boards.OPERATOR})
 """Reasons that do not wait for the cool-down."""
+OUTCOMES: Final = ("published", "failed")
+"""What can come of a round."""
 _LEASE_S: Final = 10.0
 _SETTLED_WITHIN_S: Final = 60.0
 _PAUSE_S: Final = 1.0
@@ -49,6 +52,8 @@ class Leader:
         self._delays = delays
         self._node, self._board, self._membership, self._exchange = node, board, membership, exchange
         self._sites = Sites(registered_domain)
+        self.rounds: Counter[str] = Counter()
+        """Rounds that were led here, by what came of them."""
 
     # Reporting
 
@@ -91,6 +96,7 @@ class Leader:
                         taken.give_back()
                         await trio.sleep(_PAUSE_S)
             except (TupleSpaceError, LeadershipLost) as error:
+                self.rounds["failed"] += 1
                 self._node.log.warning("a round of planning failed", why=str(error))
                 await trio.sleep(_PAUSE_S)
 
@@ -99,6 +105,7 @@ class Leader:
         try:
             return await self.lead(wishes) is not None
         except (ArithmeticError, LookupError, TypeError, ValueError):
+            self.rounds["failed"] += 1
             self._node.log.exception("no new plan could be made")
             return True
 
@@ -137,6 +144,7 @@ class Leader:
             if dry:
                 return charter
             await self._board.publish(charter)
+            self.rounds["published"] += 1
             node.log.info(
                 "published a plan",
                 epoch=charter.epoch,

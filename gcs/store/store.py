@@ -372,6 +372,10 @@ class Store:
         for name, value in self._database.scan(META, first, first + b"\xff"):
             yield name[len(first) :].decode(), value
 
+    def free_bytes(self) -> int:
+        """How much room is left on the disk; raises StoreError where it does not say."""
+        return self._room.free_bytes()
+
     def statistics(self) -> StoreStatistics:
         """How much there is of everything."""
         return StoreStatistics(
