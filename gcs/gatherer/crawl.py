@@ -175,6 +175,7 @@ class Crawl:
         self._locating = 0
         self._statistics_at = 0.0
         self._committed_at = 0.0
+        self._answered_at = clock()
         self._ending: Ending | None = None
         self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._pages, self._was_read = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
@@ -280,6 +281,11 @@ class Crawl:
     def busy(self) -> int:
         """Requests under way."""
         return self._busy
+
+    @property
+    def unanswered_s(self) -> float:
+        """How long ago the last answer came, of a host or of somebody who asked it for us."""
+        return max(0.0, self._clock() - self._answered_at)
 
     @property
     def rest_s(self) -> float:
@@ -765,6 +771,7 @@ class Crawl:
     def _count(self, visit: Visit) -> None:
         outcome, document = visit.outcome, visit.document
         if isinstance(outcome, Response):
+            self._answered_at = self._clock()
             kind = document.format if document else outcome.headers.get("content-type", "").partition(";")[0]
             language = document.language if document else ""
             name = visit.job.origin.netloc

@@ -17,7 +17,7 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Member, Wish
 from gcs.core import rounds
-from gcs.core.holdings import NOBODY, Charter, Range, Standing, facts
+from gcs.core.holdings import NOBODY, Charter, Made, Range, Standing, facts
 from gcs.core.placement import Plan, Sites
 from gcs.domains import registered_domain
 from gcs.gatherer.exchange import Exchange
@@ -31,6 +31,8 @@ AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", boards.OPERATOR})
 _LEASE_S: Final = 10.0
 _SETTLED_WITHIN_S: Final = 60.0
 _PAUSE_S: Final = 1.0
+_REMEMBERED: Final = 10
+"""Plans that a charter tells of, for people who ask what has happened lately."""
 
 
 class Leader:
@@ -204,6 +206,14 @@ class Leader:
         names = {each: members[each].pulse.name for each in owners if each in members}
         names |= {each: (before.members.get(each, each) if before else each) for each in pinned}
         departed = {*(before.departed if before else ()), *lost} - accounts.keys() - pinned
+        made = Made(
+            epoch,
+            self._node.clock(),
+            _reason(wishes),
+            len(owners) + len(pinned),
+            len(sources.changes(outcome.plan)),
+            round(outcome.forecast.moved),
+        )
         return Charter(
             epoch=epoch,
             owners=outcome.plan,
@@ -217,6 +227,7 @@ class Leader:
             expansion=outcome.expansion,
             forecast=_shown(outcome.forecast),
             probes=[(probe.site, probe.gatherer) for probe in outcome.probes],
+            history=[*(before.history if before else ()), made][-_REMEMBERED:],
         )
 
 

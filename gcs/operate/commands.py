@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gcs.commandline import INTO, JSON, WITHIN, Command, Duration, Invocation, ask, progress, show, tell
+from gcs.commandline import INTO, JSON, WITHIN, Command, Duration, Invocation, ask, progress, show
 
 if TYPE_CHECKING:
-    from gcs.operate.asking import Answer
+    pass
 
 
 @click.command(cls=Command)
@@ -36,21 +35,15 @@ def why(invocation: Invocation, *, url: str, directory: Path, as_json: bool) -> 
 @click.pass_context
 def status(ctx: click.Context, *, watch: bool, as_json: bool) -> None:
     """Say whether the crawl is finished, crawling, paused, waiting or stuck, and why."""
-    from gcs.operate import status as looking
-
-    def show(answer: Answer) -> None:
-        if as_json:
-            click.echo(json.dumps(answer.facts, ensure_ascii=False))
-            return
-        if sys.stdout.isatty():
-            click.clear()
-        tell(answer, as_json=False)
-
     if not watch:
-        ask(ctx, looking.status, as_json=as_json)
-    from gcs.operate import asking
+        from gcs.operate import status as looking
 
-    asking.ask(ctx.ensure_object(Invocation).load().config, partial(looking.watch, show=show))
+        ask(ctx, looking.status, as_json=as_json)
+    from gcs.operate import asking, watching
+
+    kind = watching.Objects if as_json else watching.Terminal if sys.stdout.isatty() else watching.Lines
+    config = ctx.ensure_object(Invocation).load().config
+    asking.ask(config, partial(watching.watch, display=kind(sys.stdout)))
 
 
 @click.command(cls=Command)
