@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcs.core.holdings import NOBODY, Charter, Extent, Holdings, Standing, facts
+from gcs.core.holdings import NOBODY, Charter, Extent, Holdings, Made, Standing, facts
 from gcs.core.placement import Plan
 from gcs.core.rulings import ALL, FOR_GOOD, Rulings
 from gcs.core.urls import key, part
@@ -101,9 +102,11 @@ def test_bytes_and_differences(one: Plan, two: Plan) -> None:
 def test_a_charter_comes_back_from_its_bytes() -> None:
     owners = Plan.of([("", "a"), ("m", "b")])
     made = Charter(7, owners, Plan.of([("", NOBODY)]), {"a": "one", "b": "two"}, lost=[("", None)])
+    made = replace(made, history=[Made(7, 1.5, "join", 2, 1, 30)])
     again = Charter.from_bytes(made.to_bytes())
     assert (again.epoch, list(again.owners), again.members) == (7, list(owners), {"a": "one", "b": "two"})
     assert list(again.lost) == [("", None)]
+    assert again.history == made.history
 
 
 def test_how_much_of_a_host() -> None:

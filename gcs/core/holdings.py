@@ -60,6 +60,20 @@ Range = tuple[str, str | None]
 """Keys from one to before another; None is the end of everything."""
 
 
+class Made(NamedTuple):
+    """A plan that was made: what is remembered of it after it was replaced."""
+
+    epoch: int
+    at: float
+    """The Unix time by the clock of whoever led."""
+    reason: str
+    gatherers: int
+    ranges: int
+    """Those that changed hands."""
+    urls: int
+    """About how many URLs went with them."""
+
+
 class _Cover:
     """Ranges that do not overlap, to be asked for single keys."""
 
@@ -97,6 +111,8 @@ class Charter:
     forecast: Mapping[str, Any] = field(default_factory=dict)
     probes: Sequence[tuple[str, str]] = ()
     """Sites, each with a gatherer that does not own it and is to try it."""
+    history: Sequence[Made] = ()
+    """The last plans, this one included, the oldest first."""
 
     def to_bytes(self) -> bytes:
         """As it is published, with a version."""
@@ -116,6 +132,7 @@ class Charter:
                 "expansion": self.expansion,
                 "forecast": dict(self.forecast),
                 "probes": list(self.probes),
+                "history": list(self.history),
             }
         )
         return packed
@@ -130,6 +147,7 @@ class Charter:
                 raise ValueError(f"a charter of version {version}; this program reads version {VERSION}")
             for name in ("owners", "sources"):
                 said[name] = Plan.of(said[name])
+            said["history"] = [Made(*each) for each in said.get("history", ())]
             return cls(**said)
         except (KeyError, TypeError, AttributeError, msgpack.exceptions.UnpackException) as error:
             raise ValueError("these are not the bytes of a charter") from error

@@ -82,9 +82,9 @@ class Trust:
         """Whether it is not asked any more."""
         return self.record(helper).wrong >= BARRED_AFTER
 
-    def barred(self) -> int:
-        """How many are not asked any more."""
-        return sum(each.wrong >= BARRED_AFTER for each in self._records.values())
+    def barred(self) -> list[str]:
+        """All that are not asked any more, by name."""
+        return sorted(name for name in self._records if self.is_barred(name))
 
     def probability(self, helper: str) -> float:
         """With which an answer is checked."""

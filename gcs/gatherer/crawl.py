@@ -181,6 +181,7 @@ class Crawl:
         self._committed_at = 0.0
         self.commit_times = seconds()
         """How long commits took, the waiting for room on the disk included."""
+        self._answered_at = self._clock()
         self._ending: Ending | None = None
         self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._spare = trio.lowlevel.ParkingLot()
@@ -287,6 +288,11 @@ class Crawl:
     def busy(self) -> int:
         """Requests under way."""
         return self._busy
+
+    @property
+    def unanswered_s(self) -> float:
+        """How long ago the last answer came, of a host or of somebody who asked it for us."""
+        return max(0.0, self._clock() - self._answered_at)
 
     @property
     def rest_s(self) -> float:
@@ -841,6 +847,7 @@ class Crawl:
     def _count(self, visit: Visit) -> None:
         outcome, document = visit.outcome, visit.document
         if isinstance(outcome, Response):
+            self._answered_at = self._clock()
             kind = document.format if document else outcome.headers.get("content-type", "").partition(";")[0]
             language = document.language if document else ""
             name = visit.job.origin.netloc

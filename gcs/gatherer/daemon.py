@@ -154,6 +154,7 @@ async def _gather(
             trust=store.get_meta(TRUST) or b"",
             probing=probes,
         )
+        node.barred = lender.scrutiny.trust.barred
         prober = _prober(node, transport, readers, open_desk)
         leader = Leader(node, board, membership, exchange, delays=near.delays if near else dict)
         orders = Orders(node, board, exchange, leader, visitor)

@@ -75,6 +75,8 @@ class Membership:
         self._since_end: tuple[int, dict[str, int]] | None = None
         """The token of the end that was declared, and all beats when it was first seen."""
         self._looks = 0
+        self._beat_s = 0.0
+        """How long Redis took for the last heartbeat."""
         self._news = trio.Event()
         self._newest = (0, (0, b""))
         """The epoch of the charter in force, and the rulings."""
@@ -204,7 +206,7 @@ class Membership:
             leaving=dict(leaving),
             coming=dict(coming),
             pending={to: box.entries for to, box in node.store.outboxes().items() if box.next > box.first},
-            facts=node.facts(),
+            facts={**node.facts(), "beat_s": round(self._beat_s, 3)},
         )
 
     def standing(self) -> str:
@@ -226,6 +228,7 @@ class Membership:
         began = trio.current_time()
         pulse = self.pulse()
         await self._board.beat(node.id, self._beat, pulse)
+        self._beat_s = trio.current_time() - began
         node.has_told_the_end = pulse.ended
         self.members = await self._board.members()
         self._watch()

@@ -140,6 +140,8 @@ class Node:
         self.outbox_is_full = False
         self.plans: Counter[str] = Counter()
         """Plans adopted by this process, by reason."""
+        self.barred: Callable[[], Sequence[str]] = list
+        """The helpers that are not believed any more here."""
         self.changed = trio.Event()
         """Set, and replaced, whenever charter or holdings have changed."""
         self._crawl: Crawl | None = None
@@ -276,6 +278,11 @@ class Node:
             "helped": tally.helped,
             "outbox": sum(box.entries for box in boxes),
             "outbox_bytes": sum(box.bytes for box in boxes),
+            "outbox_is_full": self.outbox_is_full,
+            "waits_for_room": self.crawl.waits_for_room,
+            "unanswered_s": round(self.crawl.unanswered_s, 1),
+            "rest_s": None if math.isinf(rest_s := self.crawl.rest_s) else round(rest_s, 1),
+            "barred": list(self.barred()),
             "rate": round(rate, 3),
             "remaining_s": round(counts.queued / rate, 3) if rate > 0 else 0.0,
             "moved": self.store.ledger().moved_out,

@@ -128,6 +128,11 @@ class Pace:
             self._points.popleft()
 
     @property
+    def is_known(self) -> bool:
+        """Whether some time has passed."""
+        return self._points[-1][0] > self._points[0][0]
+
+    @property
     def recent(self) -> float:
         """Over the last ten seconds."""
         (then, before), (now, pages) = self._points[0], self._points[-1]

@@ -18,7 +18,7 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Member, Wish
 from gcs.core import rounds
-from gcs.core.holdings import NOBODY, Charter, Range, Standing, facts
+from gcs.core.holdings import NOBODY, Charter, Made, Range, Standing, facts
 from gcs.core.placement import Plan, Sites
 from gcs.domains import registered_domain
 from gcs.gatherer.exchange import Exchange
@@ -34,6 +34,8 @@ OUTCOMES: Final = ("published", "failed")
 _LEASE_S: Final = 10.0
 _SETTLED_WITHIN_S: Final = 60.0
 _PAUSE_S: Final = 1.0
+_REMEMBERED: Final = 10
+"""Plans that a charter tells of, for people who ask what has happened lately."""
 
 
 class Leader:
@@ -217,6 +219,14 @@ class Leader:
         gone_before = set(before.departed if before else ())
         departed = (gone_before | lost) - accounts.keys() - pinned
         destroyed = {*(before.destroyed if before else ()), *(lost - left - gone_before)}
+        made = Made(
+            epoch,
+            self._node.clock(),
+            _reason(wishes),
+            len(owners) + len(pinned),
+            len(sources.changes(outcome.plan)),
+            round(outcome.forecast.moved),
+        )
         return Charter(
             epoch=epoch,
             owners=outcome.plan,
@@ -231,6 +241,7 @@ class Leader:
             expansion=outcome.expansion,
             forecast=_shown(outcome.forecast),
             probes=[(probe.site, probe.gatherer) for probe in outcome.probes],
+            history=[*(before.history if before else ()), made][-_REMEMBERED:],
         )
 
 

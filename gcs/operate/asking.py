@@ -141,7 +141,7 @@ def shown_as(value: object) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return re.fullmatch(r"-|-?[0-9,.]+", cell) is not None
+    return re.fullmatch(r"-|-?[0-9,.]+[kMG]?", cell) is not None
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -25,6 +25,7 @@ from gcs.helper.papers import KEY_BYTES
 from gcs.helper.portal import Canary, settings
 from gcs.helper.sites import Site
 from gcs.operate.asking import Answer
+from gcs.operate.helping import helpers
 from tuplespace import rights
 
 _PATIENCE_S: Final = 10.0
@@ -130,26 +131,11 @@ async def listed(board: Board, config: Config) -> Answer:
     """Who is invited, and who of them is there."""
     now = await board.now()
     rulings = Rulings.from_bytes(now.get("rulings", (0, b""))[1])
-    sites = {site.name: site for site in _sites(config)}
-    facts: list[dict[str, Any]] = []
     async with desks.opened(config, board.client) as open_desk:
-        for name, invited in sorted(rulings.helpers.items()):
-            site = sites.get(invited.site)
-            there = await open_desk(site.desk(name)).present() if site else []
-            found = next((each for each in there if each.name == name), None)
-            facts.append(
-                {
-                    "helper": name,
-                    "site": invited.site,
-                    "present": found is not None,
-                    "slots": found.slots if found else 0,
-                    "pages": found.pages if found else 0,
-                    "says": found.sentence if found else "",
-                }
-            )
+        facts = await helpers(config, rulings, open_desk)
     lines = [
         f"{each['helper']:<20} {each['site']:<16} "
-        + (f"{each['pages']:>9,} pages  {each['says']}" if each["present"] else "away")
+        + (f"{each['pages']:>9,} pages  {each['says']}" if each["present"] else each["says"] or "away")
         for each in facts
     ]
     return Answer({"helpers": facts}, lines or ["Nobody is invited; `gcs helper invite NAME` invites one."])

@@ -26,7 +26,7 @@ async def superpages(board: Board, config: Config, *, limit: int) -> Answer:
     view = await Looker(board, config).look()
     charter = _charter(view)
     ranges = [{"from": readable(start), "owner": view.name(owner)} for start, owner in charter.owners]
-    pages = _superpages(view, charter)
+    pages = superpages_of(view, charter)
     facts = {
         "epoch": charter.epoch,
         "ranges": ranges[:limit],
@@ -50,7 +50,7 @@ def _more(count: int, what: str) -> list[str]:
     return [f"and {counted(count, f'more {what}')}; see --limit"] if count > 0 else []
 
 
-def _superpages(view: View, charter: Charter) -> list[dict[str, Any]]:
+def superpages_of(view: View, charter: Charter) -> list[dict[str, Any]]:
     """All superpages as the leader knew them, the heaviest first."""
     knowledge = Knowledge.from_bytes(charter.state)
     expansion = knowledge.expansion

@@ -1,0 +1,256 @@
+"""The commands of operators; what they do is in the other modules here, imported when it is needed."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from gcs.commandline import INTO, JSON, WITHIN, Command, Duration, Invocation, ask, progress, show
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.command(cls=Command)
+@click.argument("url")
+@INTO
+@JSON
+@click.pass_obj
+def why(invocation: Invocation, *, url: str, directory: Path, as_json: bool) -> None:
+    """Say where a URL stands in a crawl, and which rule decided; also while it runs."""
+    from gcs import inquiry
+    from gcs.gatherer import session
+
+    loaded = invocation.load_again(session.settings_of(directory))
+    show(inquiry.why(loaded.config, directory, url), as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.option("--watch", is_flag=True, help="Show it every second, until Ctrl-C.")
+@JSON
+@click.pass_context
+def status(ctx: click.Context, *, watch: bool, as_json: bool) -> None:
+    """Say whether the crawl is finished, crawling, paused, waiting or stuck, and why."""
+    if not watch:
+        from gcs.operate import status as looking
+
+        ask(ctx, looking.status, as_json=as_json)
+    from gcs.operate import asking, watching
+
+    kind = watching.Objects if as_json else watching.Terminal if sys.stdout.isatty() else watching.Lines
+    config = ctx.ensure_object(Invocation).load().config
+    asking.ask(config, partial(watching.watch, display=kind(sys.stdout)))
+
+
+@click.command(cls=Command)
+@JSON
+@click.pass_context
+def nodes(ctx: click.Context, *, as_json: bool) -> None:
+    """List the gatherers, with what they do."""
+    from gcs.operate import status as looking
+
+    ask(ctx, looking.nodes, as_json=as_json)
+
+
+@click.command(cls=Command)
+@JSON
+@click.pass_context
+def queues(ctx: click.Context, *, as_json: bool) -> None:
+    """Show what waits at each gatherer, and for whom."""
+    from gcs.operate import status as looking
+
+    ask(ctx, looking.queues, as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.option("--limit", type=click.IntRange(1), default=40, show_default=True, help="Of each, at most.")
+@JSON
+@click.pass_context
+def superpages(ctx: click.Context, *, limit: int, as_json: bool) -> None:
+    """Show the ranges of the plan in force and its heaviest superpages, with their owners."""
+    from gcs.operate import ownership
+
+    ask(ctx, partial(ownership.superpages, limit=limit), as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.argument("name", metavar="HOST")
+@JSON
+@click.pass_context
+def host(ctx: click.Context, *, name: str, as_json: bool) -> None:
+    """Say which gatherer owns a host, and what each one knows of it."""
+    from gcs.operate import ownership
+
+    ask(ctx, partial(ownership.host, name=name), as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.option("--reason", default="", metavar="TEXT", help="Why; it is kept with the plan.")
+@click.option("--dry-run", is_flag=True, help="Only say what a new plan would be.")
+@click.option(
+    "--partition",
+    "method",
+    type=click.Choice(["I", "II", "auto"]),
+    help="How to share superpages out; as configured if not given.",
+)
+@WITHIN
+@JSON
+@click.pass_context
+def rebalance(
+    ctx: click.Context, *, reason: str, dry_run: bool, method: str | None, within_s: float, as_json: bool
+) -> None:
+    """Share the web out anew, and say what moves."""
+    from gcs.operate import planning
+
+    question = partial(planning.foresee, method=method or "", within_s=within_s)
+    if not dry_run:
+        question = partial(
+            planning.rebalance, reason=reason, method=method or "", within_s=within_s, tell=progress
+        )
+    ask(ctx, question, as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.argument("urls", nargs=-1, metavar="URL...")
+@click.option(
+    "--seeds", type=click.Path(dir_okay=False, path_type=Path), help="A file with more URLs, one to a line."
+)
+@JSON
+@click.pass_context
+def seed(ctx: click.Context, *, urls: tuple[str, ...], seeds: Path | None, as_json: bool) -> None:
+    """Give the crawl URLs to begin with."""
+    from gcs.gatherer.seeds import read_seeds
+    from gcs.operate import work
+
+    every = [*urls, *(read_seeds(seeds) if seeds else ())]
+    ask(ctx, partial(work.seed, urls=every), as_json=as_json)
+
+
+def _name_of(what: str, name: str | None) -> str:
+    """The name of what is paused or resumed: the crawl has none, the others need one."""
+    if (what == "crawl") != (name is None):
+        needs = "takes no name" if what == "crawl" else "needs a name"
+        raise click.UsageError(f"{what} {needs}.")
+    return name or ""
+
+
+_WHAT = click.argument("what", type=click.Choice(["crawl", "gatherer", "host"]), default="crawl")
+_NAME = click.argument("name", required=False)
+
+
+@click.command(cls=Command)
+@_WHAT
+@_NAME
+@JSON
+@click.pass_context
+def pause(ctx: click.Context, *, what: str, name: str | None, as_json: bool) -> None:
+    """Begin no more fetches: of the whole crawl, of a gatherer, or of a host."""
+    from gcs.operate import ruling
+
+    ask(ctx, partial(ruling.pause, what=what, name=_name_of(what, name)), as_json=as_json)
+
+
+@click.command(cls=Command)
+@_WHAT
+@_NAME
+@JSON
+@click.pass_context
+def resume(ctx: click.Context, *, what: str, name: str | None, as_json: bool) -> None:
+    """Go on with what was paused; the whole crawl includes all gatherers."""
+    from gcs.operate import ruling
+
+    ask(ctx, partial(ruling.resume, what=what, name=_name_of(what, name)), as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.argument("text", metavar="HOST|URL")
+@click.option("--for", "for_s", type=Duration(), metavar="T", help="For so long, such as 2d.")
+@JSON
+@click.pass_context
+def block(ctx: click.Context, *, text: str, for_s: float | None, as_json: bool) -> None:
+    """Fetch nothing of a host, or of a URL and what is below it; without --for, its URLs are dropped."""
+    from gcs.operate import ruling
+
+    ask(ctx, partial(ruling.block, text=text, for_s=for_s), as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.argument("text", metavar="HOST|URL")
+@JSON
+@click.pass_context
+def unblock(ctx: click.Context, *, text: str, as_json: bool) -> None:
+    """Fetch what was blocked; what was dropped meanwhile stays so until `gcs retry`."""
+    from gcs.operate import ruling
+
+    ask(ctx, partial(ruling.unblock, text=text), as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.argument("text", metavar="HOST|URL")
+@WITHIN
+@JSON
+@click.pass_context
+def forget(ctx: click.Context, *, text: str, within_s: float, as_json: bool) -> None:
+    """Forget all URLs of a host, or a URL and what is below it, as if they had never been known."""
+    from gcs.operate import work
+
+    ask(ctx, partial(work.forget, text=text, within_s=within_s), as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.option("--status", required=True, metavar="STATUS", help="Such as 404, 5xx, or -5001: blocked.")
+@click.option("--host", default="", metavar="HOST", help="Of this host only.")
+@WITHIN
+@JSON
+@click.pass_context
+def retry(ctx: click.Context, *, status: str, host: str, within_s: float, as_json: bool) -> None:
+    """Queue again what was answered with some status."""
+    from gcs.operate import work
+
+    ask(ctx, partial(work.retry, status=status, host=host, within_s=within_s), as_json=as_json)
+
+
+@click.command(cls=Command)
+@click.argument("name", metavar="NODE")
+@click.option("--wait", is_flag=True, help="Wait until it has left.")
+@JSON
+@click.pass_context
+def drain(ctx: click.Context, *, name: str, wait: bool, as_json: bool) -> None:
+    """Let a gatherer, by name or id, give all it has to the others, and leave."""
+    from gcs.operate import work
+
+    ask(ctx, partial(work.drain, name=name, wait=wait, tell=progress), as_json=as_json)
+
+
+@click.command(cls=Command)
+@JSON
+@click.pass_context
+def audit(ctx: click.Context, *, as_json: bool) -> None:
+    """Add up the ledgers of all gatherers: whether every URL is accounted for."""
+    from gcs.operate import ledger
+
+    ask(ctx, ledger.audit, as_json=as_json)
+
+
+COMMANDS: Final = (
+    why,
+    status,
+    nodes,
+    queues,
+    superpages,
+    host,
+    rebalance,
+    seed,
+    pause,
+    resume,
+    block,
+    unblock,
+    forget,
+    retry,
+    drain,
+    audit,
+)

@@ -1,0 +1,42 @@
+"""Who is invited to help, and who of them is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gcs.config import Config
+from gcs.core.rulings import Rulings
+from gcs.helper.desks import OpenDesk, Presence
+from gcs.helper.sites import Site
+from tuplespace import TupleSpaceError
+
+
+async def helpers(config: Config, rulings: Rulings, open_desk: OpenDesk) -> list[dict[str, Any]]:
+    """What helpers say of themselves; one whose site cannot be asked says so."""
+    sites = {site.name: site for site in map(Site.of, config.helpers.sites)}
+    there: dict[str, list[Presence]] = {}
+    trouble: dict[str, str] = {}
+    found: list[dict[str, Any]] = []
+    for name, invited in sorted(rulings.helpers.items()):
+        site = sites.get(invited.site)
+        desk = site.desk(name) if site else ""
+        if site and desk not in there:
+            try:
+                there[desk] = await open_desk(desk).present()
+            except TupleSpaceError as error:
+                there[desk], trouble[desk] = [], f"its site cannot be asked: {error}"
+        said = next((each for each in there.get(desk, ()) if each.name == name), None)
+        says = said.sentence if said else trouble.get(desk, "")
+        if site is None:
+            says = f"helpers.sites does not name {invited.site} here"
+        found.append(
+            {
+                "helper": name,
+                "site": invited.site,
+                "present": said is not None,
+                "slots": said.slots if said else 0,
+                "pages": said.pages if said else 0,
+                "says": says,
+            }
+        )
+    return found
