@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +41,26 @@ class DiskWrites(Writes):
 
     def __init__(self) -> None:
         self.tables: dict[str, Any] = {table: table for table in TABLES}
-        self.steps: list[tuple[str, bytes, bytes | None]] = []
+        self.steps: list[Callable[[Mapping[str, Any]], object]] = []
         self.put: Callable[..., None] = self._put
         self.delete: Callable[..., None] = self._delete
+        self.delete_range: Callable[..., None] = self._delete_range
 
     __slots__ = ("steps",)
 
     def _put(self, key: bytes, value: bytes, table: str) -> None:
-        self.steps.append((table, key, value))
+        self.steps.append(lambda tables: tables[table].__setitem__(key, value))
 
     def _delete(self, key: bytes, table: str) -> None:
-        self.steps.append((table, key, None))
+        self.steps.append(lambda tables: tables[table].pop(key, None))
+
+    def _delete_range(self, start: bytes, end: bytes, table: str) -> None:
+        self.steps.append(
+            lambda tables: [
+                tables[table].pop(key)
+                for key in list(tables[table].irange(start, end, inclusive=(True, False)))
+            ]
+        )
 
 
 class DiskDatabase(Database):
@@ -100,11 +109,8 @@ class DiskDatabase(Database):
         self._now(TABLES[0])
         if self._disk.is_full:
             raise no_room(self._place)
-        for table, key, value in writes.steps:
-            if value is None:
-                self._disk.tables[table].pop(key, None)
-            else:
-                self._disk.tables[table][key] = value
+        for step in writes.steps:
+            step(self._disk.tables)
 
     def reopen(self) -> None:
         """Nothing is between it and the disk; it has room again, or has not."""

@@ -16,7 +16,7 @@ from gcs.simulate.cluster.world import MachineWorld
 from gcs.simulate.verdict import Request
 from gcs.simulate.web import Answer, Web
 
-_ANSWER_S: Final = 0.03
+_ANSWER_S: Final = 0.8
 AGENT: Final = "gcs-simulation"
 
 
