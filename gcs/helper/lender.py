@@ -48,7 +48,7 @@ _SLACK_S: Final = 4.0
 LONGEST_S: Final = OFFERED_S + HANDED_S + 2 * EXPECTED_S + _SLACK_S
 """No loan to helpers takes longer, unless one request has to wait for longer."""
 _ANSWERS_AT_ONCE: Final = 16
-_LOOK_EVERY_S: Final = 0.5
+_LOOK_EVERY_S: Final = 1.0
 _SWEEP_EVERY_S: Final = 0.1
 _PAUSE_S: Final = 1.0
 _SEND_WITHIN_S: Final = 2.0
@@ -431,7 +431,7 @@ class Lender:
     async def _sweep(self) -> None:
         """End the loans whose time is over."""
         while True:
-            await trio.sleep(_SWEEP_EVERY_S)
+            await trio.sleep(_SWEEP_EVERY_S if self._out else _LOOK_EVERY_S)
             now = trio.current_time()
             for out in [each for each in self._out.values() if each.until <= now]:
                 self._end(out)

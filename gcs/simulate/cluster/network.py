@@ -21,7 +21,7 @@ from tuplespace.memory import MemoryBackend, Server
 from tuplespace.space import Spaces
 
 T = TypeVar("T")
-_WAY_S: Final = 0.002
+_WAY_S: Final = 0.004
 
 
 class Redis:
@@ -69,15 +69,18 @@ class Link:
         """Have something done, as far as the network lets us."""
         await self._world.gate()
         patience_s = min(self._timeout_s, patience_s or self._timeout_s)
-        await self._pass(patience_s, lost=self._world.random.random() < self.lossy / 2)
+        chance = self._world.random.random()
+        await self._pass(patience_s, chance * _WAY_S, lost=chance < self.lossy / 2)
         result = await call()
-        await self._pass(patience_s, lost=self._world.random.random() < self.lossy / 2)
+        if not self.is_up or chance > 1 - self.lossy / 2:
+            await self._pass(patience_s, 0.0, lost=True)
+        await self._world.gate()
         return result
 
-    async def _pass(self, patience_s: float, *, lost: bool) -> None:
+    async def _pass(self, patience_s: float, takes_s: float, *, lost: bool) -> None:
         """One way; raises Unavailable when that takes too long."""
         deadline = trio.current_time() + patience_s
-        await trio.sleep(self._world.random.random() * _WAY_S)
+        await trio.sleep(takes_s)
         while lost or not self.is_up:
             left_s = deadline - trio.current_time()
             if left_s <= 0:

@@ -40,6 +40,7 @@ from gcs.simulate.cluster.faults import Fault, Kind
 from gcs.simulate.cluster.fetching import Server, web_of
 from gcs.simulate.cluster.machines import GathererMachine, HelperMachine, Machine
 from gcs.simulate.cluster.network import Redis
+from gcs.simulate.cluster.world import MachineWorld
 from gcs.simulate.verdict import judge
 from tuplespace.memory import MemoryBackend
 from tuplespace.space import Spaces
@@ -60,7 +61,7 @@ _SETTINGS: Final = (
     "store.pages=none",
     "store.keep_free=0B",
     "summary.level=links",
-    "member.heartbeat=1s",
+    "member.heartbeat=2s",
     "member.forget_after=25s",
     "member.leave_when_finished=true",
     "exchange.again_after=3s",
@@ -201,7 +202,7 @@ class Trial:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 operator = Spaces(lambda name: MemoryBackend(self.redis.server, name, nursery))
-                self._board = board = Board(operator, self.config)
+                self._board = board = Board(operator, self.config, MachineWorld(Random(self.plot.seed)))
                 for helper in self.helpers:
                     invited = Invited(_SITE, helper.badge.key)
                     await board.rule(partial(_invite, name=helper.name, invited=invited))
