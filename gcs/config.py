@@ -74,7 +74,7 @@ _SITE = Text(
 _PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _LISTEN = Text(
     rf"|([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):{_PORT}|unix:/\S+",
-    'a place such as "127.0.0.1:9464", "[::1]:9464" or "unix:/run/gcs/metrics", or empty for none',
+    'a place such as "127.0.0.1:9464", "[::1]:9464" or "unix:/run/gcs/one/metrics", or empty for none',
 )
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
 _PASSWORD = Secret(r".*", "a string")

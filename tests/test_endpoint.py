@@ -183,7 +183,7 @@ async def test_nowhere() -> None:
 
 def test_settings() -> None:
     """A place is a host and a port, or a path; all else is refused."""
-    for good in ("", "127.0.0.1:0", "[::1]:65535", "metrics.example:9464", "unix:/run/gcs/metrics"):
+    for good in ("", "127.0.0.1:0", "[::1]:65535", "metrics.example:9464", "unix:/run/gcs/one/metrics"):
         listen = load(overrides=[f"metrics.listen={good}"], environ={}, system_file=Path("/nonexistent"))
         assert listen.config.metrics.listen == good
     for bad in ("9464", ":9464", "127.0.0.1", "127.0.0.1:65536", "::1:9464", "unix:run", "http://a:1"):

@@ -14,6 +14,7 @@ from tests.crawling import ROOT, command, gcs, server
 from tests.gatherers import Gatherers, gatherers
 from tests.scrapes import Scrape, get, place_of, scrape
 from tests.servers import redis_server
+from tests.test_alarms import TABLES
 
 LISTEN = "metrics.listen=127.0.0.1:0"
 STAY = "member.leave_when_finished=false"
@@ -90,6 +91,9 @@ def test_a_crawl_by_two_with_a_helper(tmp_path: Path) -> None:
     for each in zip(*seen, strict=True):
         never_less(list(each))
     one, two, desk = seen[-1]
+    names = {role: {meter.name for meter in table} for role, table in TABLES.items()}
+    assert one.kinds.keys() == names["all"] | names["crawl, gatherer"] | names["gatherer"]
+    assert desk.kinds.keys() == names["all"] | names["helper"]
     both = (one, two)
     facts = [members[name].pulse.facts for name in ("one", "two")]
     assert [each["gcs_pages_total"] for each in both] == [each["pages"] for each in facts]

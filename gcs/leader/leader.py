@@ -98,7 +98,6 @@ class Leader:
                         taken.give_back()
                         await trio.sleep(_PAUSE_S)
             except (TupleSpaceError, LeadershipLost) as error:
-                self.rounds["failed"] += 1
                 self._node.log.warning("a round of planning failed", why=str(error))
                 await trio.sleep(_PAUSE_S)
 
@@ -106,6 +105,9 @@ class Leader:
         """Whether a round came to its end, well or not; the next leader would fail by the same mistake."""
         try:
             return await self.lead(wishes) is not None
+        except (TupleSpaceError, LeadershipLost):
+            self.rounds["failed"] += 1
+            raise
         except (ArithmeticError, LookupError, TypeError, ValueError):
             self.rounds["failed"] += 1
             self._node.log.exception("no new plan could be made")

@@ -100,7 +100,8 @@ class Outcome:
 class Trace:
     """The last things that happened, and a sum of all."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Path) -> None:
+        self._place = f"{place}/"
         self.lines: deque[str] = deque(maxlen=TRACED)
         self.digest = 0
         self.epochs: dict[tuple[str, int], list[int]] = {}
@@ -109,7 +110,7 @@ class Trace:
     def note(self, what: str, **facts: object) -> None:
         """Something happened."""
         shown = " ".join(f"{name}={value}" for name, value in facts.items())
-        line = f"{trio.current_time():8.3f} {what} {shown}"
+        line = f"{trio.current_time():8.3f} {what} {shown}".replace(self._place, "")
         self.digest = hash((self.digest, line))
         self.lines.append(line)
 
@@ -164,7 +165,7 @@ class Trial:
     def __init__(self, plot: Plot, place: Path) -> None:
         self.plot, self._place = plot, place
         self._random = Random(plot.seed)
-        self.trace = Trace()
+        self.trace = Trace(place)
         self.redis = Redis()
         self.server = Server(web_of(plot.seed % _WEBS, 8, plot.pages))
         self.delay_s = self._random.choice([0.0, 0.3])

@@ -29,7 +29,7 @@ class MachineWorld(World):
         self.is_alive = True
         self._running = trio.Event()
         self._running.set()
-        self.resumed_at = -1.0
+        self._stops = 0
 
     def now(self) -> float:
         """Unix time by this machine's clock."""
@@ -71,9 +71,12 @@ class MachineWorld(World):
 
     def stop(self) -> None:
         """Stand still."""
-        self._running = trio.Event()
+        if self._running.is_set():
+            self._running = trio.Event()
+        self._stops += 1
 
     def go_on(self) -> None:
-        """Run again."""
-        self.resumed_at = trio.current_time()
-        self._running.set()
+        """Run again, if nobody else wants it to stand still."""
+        self._stops = max(0, self._stops - 1)
+        if not self._stops or not self.is_alive:
+            self._running.set()
