@@ -210,6 +210,11 @@ class Workbench:
         self._factor = delay_factor if delay_s else 0.0
         self._max_delay_s = max_delay_s
 
+    @property
+    def delay_s(self) -> float:
+        """The least time between two requests."""
+        return self._delay_s
+
     def locate(self, host: str, addresses: Iterable[str], name: str = "") -> None:
         """The addresses of a host, and the name that it shares with others, such as its other ports.
 

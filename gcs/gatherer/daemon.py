@@ -111,6 +111,7 @@ async def _gather(
 ) -> ExitCode:
     novelty, expansion = store.get_meta(NOVELTY), store.get_meta(EXPANSION)
     node = Node(config, store, traffic=board.traffic)
+    config = node.config
     admission = Admission(
         config,
         year=datetime.now(UTC).year,

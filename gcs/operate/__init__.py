@@ -13,6 +13,7 @@ watching    `gcs status --watch`
 ownership   `gcs superpages`, `gcs host`
 planning    `gcs rebalance`
 ruling      `gcs pause`, `gcs resume`, `gcs block`, `gcs unblock`
+setting     `gcs config set`, `gcs config unset`, `gcs config show --crawl`
 work        `gcs seed`, `gcs forget`, `gcs retry`, `gcs drain`
 ledger      `gcs audit`
 """

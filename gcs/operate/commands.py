@@ -236,6 +236,33 @@ def audit(ctx: click.Context, *, as_json: bool) -> None:
     ask(ctx, ledger.audit, as_json=as_json)
 
 
+_FOR = click.option("--for", "gatherer", default="", metavar="GATHERER", help="At one gatherer only.")
+
+
+@click.command("set", cls=Command)
+@click.argument("texts", nargs=-1, required=True, metavar="SECTION.KEY=VALUE...")
+@_FOR
+@JSON
+@click.pass_context
+def config_set(ctx: click.Context, *, texts: tuple[str, ...], gatherer: str, as_json: bool) -> None:
+    """Change settings of the gatherers that run; it wins over their files, and lasts until it is unset."""
+    from gcs.operate import setting
+
+    ask(ctx, partial(setting.set_, texts=texts, gatherer=gatherer), as_json=as_json)
+
+
+@click.command("unset", cls=Command)
+@click.argument("names", nargs=-1, required=True, metavar="SECTION.KEY...")
+@_FOR
+@JSON
+@click.pass_context
+def config_unset(ctx: click.Context, *, names: tuple[str, ...], gatherer: str, as_json: bool) -> None:
+    """Let gatherers have again what their own configurations say."""
+    from gcs.operate import setting
+
+    ask(ctx, partial(setting.unset, names=names, gatherer=gatherer), as_json=as_json)
+
+
 COMMANDS: Final = (
     why,
     status,
