@@ -16,6 +16,7 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Wish
 from gcs.core.urls import Rejected, part, readable
+from gcs.gatherer import testimony
 from gcs.gatherer.book import book_of
 from gcs.gatherer.exchange import Exchange, witness
 from gcs.gatherer.node import Node
@@ -47,6 +48,8 @@ class Orders:
             "retry": self._retry,
             "forget": self._forget,
             "plan": self._plan,
+            "why": self._why,
+            "turns": self._turns,
         }
 
     # Seeds
@@ -158,6 +161,14 @@ class Orders:
             for each in self._node.store.hosts(start, end)
         ]
         return {"hosts": hosts}
+
+    async def _why(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known of a URL."""
+        return testimony.tell(self._node, self._visitor.admission, str(arguments["url"]))
+
+    async def _turns(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Which of some lines may be used here."""
+        return {"open": testimony.turns(self._node, arguments["lines"])}
 
     async def _retry(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Queue again what has been answered with some status."""

@@ -10,6 +10,7 @@ helping     who is invited to help, and who is there
 overview    all of that on one screen
 status      `gcs status`, `gcs nodes`, `gcs queues`
 watching    `gcs status --watch`
+inquiry     `gcs why`
 ownership   `gcs superpages`, `gcs host`
 planning    `gcs rebalance`
 ruling      `gcs pause`, `gcs resume`, `gcs block`, `gcs unblock`

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gcs.commandline import INTO, JSON, WITHIN, Command, Duration, Invocation, ask, progress, show
+from gcs.commandline import JSON, WITHIN, Command, Duration, Invocation, ask, progress, show
 
 if TYPE_CHECKING:
     pass
@@ -17,16 +17,31 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("url")
-@INTO
+@click.option(
+    "--into",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Look into the crawl that is kept here, instead of asking gatherers.",
+)
 @JSON
-@click.pass_obj
-def why(invocation: Invocation, *, url: str, directory: Path, as_json: bool) -> None:
-    """Say where a URL stands in a crawl, and which rule decided; also while it runs."""
+@click.pass_context
+def why(ctx: click.Context, *, url: str, directory: Path | None, as_json: bool) -> None:
+    """Say where a URL stands in a crawl, what it waits for, and which rule decided; also while it runs.
+
+    If redis.url is set the gatherers of the crawl are asked. Else, or with --into, a directory is looked
+    into: "crawl" if none is named.
+    """
+    invocation = ctx.ensure_object(Invocation)
+    if directory is None and invocation.load().config.redis.url:
+        from gcs.operate import inquiry as inquiring
+
+        ask(ctx, partial(inquiring.why, text=url), as_json=as_json)
     from gcs import inquiry
     from gcs.gatherer import session
 
-    loaded = invocation.load_again(session.settings_of(directory))
-    show(inquiry.why(loaded.config, directory, url), as_json=as_json)
+    place = directory or Path("crawl")
+    loaded = invocation.load_again(session.settings_of(place))
+    show(inquiry.why(loaded.config, place, url), as_json=as_json)
 
 
 @click.command(cls=Command)
