@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from gcs import __version__, config
-from gcs.commandline import INTO, JSON, Duration, Group, Invocation, show
+from gcs.commandline import INTO, JSON, Duration, Group, Invocation, ask, show
 from gcs.errors import ExitCode, GcsError
 from gcs.helper import commands as helper
 from gcs.operate import commands as operate
@@ -97,7 +97,7 @@ def main(
 
 @main.group("config", cls=Group)
 def config_group() -> None:
-    """Check or show the configuration."""
+    """Check or show the configuration; change settings of gatherers that run."""
 
 
 @config_group.command("check")
@@ -109,11 +109,27 @@ def config_check(invocation: Invocation) -> None:
 
 
 @config_group.command("show")
+@click.option("--crawl", is_flag=True, help="What `gcs config set` has set in the crawl, and for whom.")
+@click.option(
+    "--into",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory of a gatherer of this machine: with what was set there by `gcs config set`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, a key for each setting.")
-@click.pass_obj
-def config_show(invocation: Invocation, *, as_json: bool) -> None:
+@click.pass_context
+def config_show(ctx: click.Context, *, crawl: bool, directory: Path | None, as_json: bool) -> None:
     """Show every setting, its value and where that comes from."""
-    shown = list(invocation.load().shown())
+    if crawl:
+        from gcs.operate import setting as settings
+
+        ask(ctx, settings.shown, as_json=as_json)
+    loaded = ctx.ensure_object(Invocation).load()
+    if directory is not None:
+        from gcs.operate import setting as settings
+
+        loaded = settings.at_gatherer(loaded, directory)
+    shown = list(loaded.shown())
     if as_json:
         table = {setting.name: {"value": value, "from": origin} for setting, value, origin in shown}
         click.echo(json.dumps(table, indent=2, ensure_ascii=False))
@@ -348,6 +364,8 @@ def simulate() -> None:
     """Repeat the papers' experiments, and compare."""
 
 
+config_group.add_command(operate.config_set)
+config_group.add_command(operate.config_unset)
 main.add_command(helper.helper)
 for _each in operate.COMMANDS:
     main.add_command(_each)

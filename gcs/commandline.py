@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,6 +19,9 @@ from gcs.settings import duration_s
 
 if TYPE_CHECKING:
     from gcs.operate.asking import Answer, Question
+
+
+_LEAST_WIDTH: Final = 14
 
 
 @dataclass(frozen=True)
@@ -126,11 +129,22 @@ def show(facts: Mapping[str, object], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
         return
-    for name, value in facts.items():
-        shown = (
-            "yes" if value is True else "no" if value is False else "-" if value in (None, "", []) else value
-        )
-        click.echo(f"{name.replace('_', ' ') + ':':<14} {shown}")
+    for line in fact_lines(facts):
+        click.echo(line)
+
+
+def fact_lines(facts: Mapping[str, object]) -> list[str]:
+    """The same facts, for people."""
+    width = max(_LEAST_WIDTH, *(len(name) + 1 for name in facts))
+    return [f"{name.replace('_', ' ') + ':':<{width}} {_worded(value)}" for name, value in facts.items()]
+
+
+def _worded(value: object) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value in (None, "", []):
+        return "-"
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def ask(ctx: click.Context, question: Question, *, as_json: bool) -> None:

@@ -427,6 +427,16 @@ def _from_overrides(overrides: Sequence[str]) -> Iterator[_Assignment]:
         yield _Assignment(name.strip(), text, "-s")
 
 
+def read_setting(text: str, origin: str) -> tuple[Setting, object]:
+    """The setting and the value that `section.key=value` gives; raises ConfigError, with the origin."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"{origin} {text}: a setting is written section.key=value.")
+    assignment = _Assignment(name.strip(), value, origin)
+    read = _value(assignment)
+    return SETTINGS[assignment.name], read
+
+
 def _value(assignment: _Assignment) -> object:
     setting = SETTINGS.get(assignment.name)
     if setting is None:

@@ -80,16 +80,19 @@ async def test_who_vanishes_is_not_waited_for_long(tmp_path: Path, monkeypatch: 
         async with scene(config, tmp_path / "store") as made, trio.open_nursery() as nursery:
             made.invite("ghost")
             taken: list[object] = []
+            where: set[str] = set()
 
             async def haunt() -> None:
                 await made.say("ghost")
                 while True:
                     taken.append(await made.desk().urls.in_(BUNDLE, str, bytes))
+                    where.update(made.crawl.lent_to(key) for key in made.crawl.under_way())
 
             nursery.start_soon(haunt)
             assert await made.run(served.web.seeds) is Ending.FINISHED
             nursery.cancel_scope.cancel()
             assert taken
+            assert made.desk().name in where
             assert made.lender.account.unanswered
             assert made.crawl.lent == 0
         served.flush()

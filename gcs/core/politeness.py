@@ -76,6 +76,32 @@ class Manner(NamedTuple):
     failures: int
 
 
+class LineOutlook(NamedTuple):
+    """How a name or an address stands."""
+
+    line: str
+    rest_s: float
+    """How long nothing may be asked there."""
+    is_shared: bool
+    is_open: bool
+    """Whether this gatherer has its turn, if it is shared."""
+
+
+class Outlook(NamedTuple):
+    """When a host may be asked, as far as it is known now."""
+
+    rest_s: float
+    """How long the host itself has to rest."""
+    distance_s: float
+    """The least time between two of its requests."""
+    crawl_delay_s: float
+    failures: int
+    """Requests that failed in a row."""
+    under_way: int
+    lines: tuple[LineOutlook, ...]
+    """What it waits for besides, in the order in which it does."""
+
+
 class _Line:
     """An address, or a name that hosts share, and the hosts that are ready and wait for it."""
 
@@ -209,6 +235,11 @@ class Workbench:
         self._delay_s = delay_s
         self._factor = delay_factor if delay_s else 0.0
         self._max_delay_s = max_delay_s
+
+    @property
+    def delay_s(self) -> float:
+        """The least time between two requests."""
+        return self._delay_s
 
     def locate(self, host: str, addresses: Iterable[str], name: str = "") -> None:
         """The addresses of a host, and the name that it shares with others, such as its other ports.
@@ -554,6 +585,29 @@ class Workbench:
         """How many requests to a host failed in a row."""
         known = self._hosts.get(host)
         return 0 if known is None else known.failures
+
+    def outlook(self, host: str, now: float) -> Outlook | None:
+        """When a host may be asked; None if nothing is known of it, so that nothing keeps it waiting."""
+        known = self._hosts.get(host)
+        if known is None:
+            return None
+        lines = tuple(
+            LineOutlook(line.key, max(0.0, line.free_at - now), line.is_shared, line.is_open)
+            for line in known.addresses
+        )
+        return Outlook(
+            max(0.0, known.free_at - now),
+            self._delay_of(known),
+            known.crawl_delay_s,
+            known.failures,
+            known.under_way,
+            lines,
+        )
+
+    def is_open(self, line: str) -> bool:
+        """Whether a shared line may be used here: this gatherer has its turn."""
+        known = self._by_key(line)
+        return known is not None and known.is_open
 
     def statistics(self) -> Statistics:
         """How things stand."""

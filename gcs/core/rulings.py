@@ -1,15 +1,15 @@
-"""What operators have ruled while the crawl runs: who pauses, and which parts of the web are blocked.
+"""What operators have ruled while the crawl runs: who pauses, which parts of the web are blocked, settings.
 
 Rulings are one value with an epoch. A newer one replaces an older one as a whole, so that all gatherers agree
 whatever they have missed. A part of the web is a prefix of keys: a host with all its schemes and ports, or
 what lies below a URL. A part that is blocked for a while *rests*: its URLs wait. One that is blocked for good
 is *barred*: its URLs are dropped when their turn comes. Rulings say too which helpers were invited, and what
-they seal their answers with.
+they seal their answers with. Settings are texts here: gatherers know what they mean (`gcs.gatherer.reload`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -45,6 +45,8 @@ class Rulings:
     """The sites of helpers, and the key that seals what lies in each one's URLTS."""
     helpers: Mapping[str, Invited] = field(default_factory=dict)
     """Who was invited, by name."""
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By gatherer, or ALL: settings and their values, as the command line has them."""
 
     def is_paused(self, gatherer: str) -> bool:
         """Whether a gatherer begins no fetches."""
@@ -107,6 +109,18 @@ class Rulings:
         helpers = {name: invited for name, invited in self.helpers.items() if name != helper}
         return replace(self, epoch=epoch, helpers=helpers)
 
+    def set(self, who: str, values: Mapping[str, str], epoch: int) -> Rulings:
+        """Settings have other values at a gatherer, or at ALL."""
+        settings = {**self.settings, who: {**self.settings.get(who, {}), **values}}
+        return replace(self, epoch=epoch, settings=settings)
+
+    def unset(self, who: str, names: Iterable[str], epoch: int) -> Rulings:
+        """Settings have the values again that they would have without this."""
+        gone = set(names)
+        kept = {name: value for name, value in self.settings.get(who, {}).items() if name not in gone}
+        settings = {each: values for each, values in {**self.settings, who: kept}.items() if values}
+        return replace(self, epoch=epoch, settings=settings)
+
     # In and out
 
     def to_bytes(self) -> bytes:
@@ -119,19 +133,21 @@ class Rulings:
                 sorted(self.barred),
                 dict(self.sites),
                 dict(self.helpers),
+                {who: dict(values) for who, values in self.settings.items()},
             ]
         )
         return packed
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Rulings:
-        """What `to_bytes` gave; none for no bytes."""
+        """What `to_bytes` gave, here or in another version; none for no bytes."""
         if not data:
             return cls()
         said: Any = msgpack.unpackb(data)
-        epoch, paused, resting, barred, sites, helpers = said
+        epoch, paused, resting, barred, sites, helpers, *more = said
         invited = {name: Invited(*each) for name, each in helpers.items()}
-        return cls(epoch, frozenset(paused), dict(resting), frozenset(barred), dict(sites), invited)
+        settings = more[0] if more else {}
+        return cls(epoch, frozenset(paused), dict(resting), frozenset(barred), dict(sites), invited, settings)
 
 
 def _lies_in(key: str, prefix: str) -> bool:

@@ -569,6 +569,28 @@ class Crawl:
         """The keys of URLs that were taken off the queue, and whose outcome is not on disk yet; in order."""
         return sorted(self._under_way)
 
+    def is_under_way(self, key: str) -> bool:
+        """Whether a URL was taken off the queue, and its outcome is not on disk yet."""
+        return key in self._under_way
+
+    def lent_to(self, key: str) -> str:
+        """Who fetches a URL in our place now; "" for nobody."""
+        return self.lending.lent_to(key) if self.lending is not None else ""
+
+    def aside_until(self, host: str) -> float:
+        """When a host comes back that may not be asked for long; 0.0 for all others."""
+        return self._frontier.aside_until(host)
+
+    def rules_of(self, origin: Origin) -> Rules | None:
+        """The robots rules of a host, also those that an earlier run was told; None if none hold now."""
+        if self._anything is not None:
+            return self._anything
+        rules = self._robots.known(origin, self._clock())
+        if rules is None and (stored := self._store.get_meta(f"{ROBOTS}{origin}")) is not None:
+            self._robots.restore([(origin, stored)])
+            rules = self._robots.known(origin, self._clock())
+        return rules
+
     def _next_allowed(self, site: Site, rules: Rules, now: float) -> Job | None:
         """The next URL of a host that nothing forbids by now; those before it are dropped, some at a time."""
         for _ in range(BATCH):
@@ -589,14 +611,10 @@ class Crawl:
 
     def _known_rules(self, site: Site, now: float) -> Rules | None:
         """The rules of a host if they still hold; those that an earlier run was told are in the store."""
-        rules = self._robots.known(site.origin, now)
         if site.rules_sought:
-            return rules
+            return self._robots.known(site.origin, now)
         site.rules_sought = True
-        stored = self._store.get_meta(f"{ROBOTS}{site.origin}") if rules is None else None
-        if stored is not None:
-            self._robots.restore([(site.origin, stored)])
-            rules = self._robots.known(site.origin, now)
+        rules = self.rules_of(site.origin)
         if rules is not None:
             # A host that slept may have been forgotten, with its delay.
             self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)

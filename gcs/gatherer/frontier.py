@@ -162,6 +162,10 @@ class Frontier:
         """A host, if it is awake."""
         return self._sites.get(host)
 
+    def aside_until(self, host: str) -> float:
+        """When a host that was set aside comes back; 0.0 for all others."""
+        return self._aside.get(host, 0.0)
+
     def unlocated(self) -> Site | None:
         """A host whose addresses are not known yet, each once."""
         return self._unlocated.popleft() if self._unlocated else None

@@ -62,6 +62,7 @@ class Gatherer:
     ) -> None:
         novelty, expansion = store.get_meta(NOVELTY), store.get_meta(EXPANSION)
         self.node = node = Node(config, store, traffic=board.traffic, world=world)
+        config = node.config  # operators may have ruled otherwise than what was read
         admission = Admission(
             config,
             year=datetime.fromtimestamp(world.now(), UTC).year,

@@ -46,6 +46,9 @@ class Lending(Protocol):
     def keeps(self, key: str) -> bool:
         """Whether a URL is to be fetched here and by nobody else."""
 
+    def lent_to(self, key: str) -> str:
+        """Who has a URL now; "" if it is not lent."""
+
     def judged(self, visit: Visit) -> None:
         """What has come of a URL here."""
 

@@ -25,6 +25,7 @@ from gcs.core.origins import Origin, Origins
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
 from gcs.core.urls import part
+from gcs.gatherer.reload import Ruled, ruled
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
 from gcs.traffic import Traffic
@@ -88,6 +89,11 @@ def main_reason(reason: str) -> str:
     return next((each for each in REASONS if each in words), REASONS[-1])
 
 
+def name_of(config: Config) -> str:
+    """What a gatherer with this configuration is called."""
+    return config.member.name or socket.gethostname()
+
+
 class Node:
     """What the tasks of one gatherer share; the territory of its crawl."""
 
@@ -100,10 +106,13 @@ class Node:
         traffic: Traffic | None = None,
     ) -> None:
         """`traffic` is what coordination has cost, as whoever writes and reads tuples counts it."""
-        self.config, self.store, self.world, self.clock = config, store, world, world.now
+        self.store, self.world, self.clock = store, world, world.now
+        self.given = config
+        """The configuration as it was read."""
+        self._crawl: Crawl | None = None
         self.traffic = traffic or Traffic()
         self.id = store.identity
-        self.name = config.member.name or socket.gethostname()
+        self.name = name_of(config)
         self.incarnation = world.token(4)
         self.started = self.clock()
         self.log = structlog.get_logger().bind(gatherer=self.name)
@@ -121,6 +130,8 @@ class Node:
         self.refetch = Origins.from_bytes(refetch) if refetch else Origins()
         """Ranges that came from those whose disks are lost: their pages are to be fetched again."""
         self.rulings = Rulings.from_bytes(store.get_meta(RULINGS) or b"")
+        self._ruled = Ruled(config)
+        self._apply()
         self.draining = store.get_meta(DRAINING) is not None
         self.adopted_at = trio.current_time()
         heard = store.get_meta(HEARD)
@@ -144,7 +155,6 @@ class Node:
         """The helpers that are not believed any more here."""
         self.changed = trio.Event()
         """Set, and replaced, whenever charter or holdings have changed."""
-        self._crawl: Crawl | None = None
 
     @property
     def crawl(self) -> Crawl:
@@ -156,10 +166,26 @@ class Node:
     def crawl(self, crawl: Crawl) -> None:
         self._crawl = crawl
 
-    def reconfigure(self, config: Config) -> None:
-        """Let another configuration be in force, which differs only in what can be changed now."""
-        self.config = config
-        self.crawl.set_delays(config.fetch)
+    @property
+    def config(self) -> Config:
+        """What is in force: the configuration as it was read, with what operators have set."""
+        return self._ruled.config
+
+    def reconfigure(self, given: Config) -> None:
+        """Another configuration was read, which differs only in what can be changed now."""
+        self.given = given
+        self._apply()
+
+    def _apply(self) -> None:
+        """Let be in force what was read and what is ruled."""
+        before, self._ruled = self._ruled, ruled(self.given, self.rulings.settings, self.name)
+        if self._crawl is not None and self.config.fetch != before.config.fetch:
+            self._crawl.set_delays(self.config.fetch)
+        if self._ruled.origins and self.config != before.config:
+            self.log.info("operators have set", settings=" ".join(sorted(self._ruled.origins)))
+        for name, why in self._ruled.ignored.items():
+            if name not in before.ignored:
+                self.log.warning("a setting is ignored", setting=name, why=why)
 
     def check_expansion(self) -> None:
         """Count in the expansion of the charter, also when the one on disk is from before it."""
@@ -283,6 +309,7 @@ class Node:
             "unanswered_s": round(self.crawl.unanswered_s, 1),
             "rest_s": None if math.isinf(rest_s := self.crawl.rest_s) else round(rest_s, 1),
             "barred": list(self.barred()),
+            "ignored": dict(self._ruled.ignored),
             "rate": round(rate, 3),
             "remaining_s": round(counts.queued / rate, 3) if rate > 0 else 0.0,
             "moved": self.store.ledger().moved_out,
@@ -402,6 +429,7 @@ class Node:
             every = before.keys() | rulings.resting.keys()
             touched = [each for each in every if before.get(each) != rulings.resting.get(each)]
             self.rulings = rulings
+            self._apply()
             self.crawl.release([part(prefix) for prefix in touched])
             await self.crawl.commit(Batch(meta={RULINGS: rulings.to_bytes()}))
             self.log.info("rulings are in force", epoch=rulings.epoch)

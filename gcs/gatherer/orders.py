@@ -17,6 +17,7 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Wish
 from gcs.core.urls import Rejected, part, readable
+from gcs.gatherer import testimony
 from gcs.gatherer.book import book_of
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node
@@ -48,6 +49,8 @@ class Orders:
             "retry": self._retry,
             "forget": self._forget,
             "plan": self._plan,
+            "why": self._why,
+            "turns": self._turns,
         }
 
     # Seeds
@@ -154,6 +157,14 @@ class Orders:
             for each in self._node.store.hosts(start, end)
         ]
         return {"hosts": hosts}
+
+    async def _why(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known of a URL."""
+        return testimony.tell(self._node, self._visitor.admission, str(arguments["url"]))
+
+    async def _turns(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Which of some lines may be used here."""
+        return {"open": testimony.turns(self._node, arguments["lines"])}
 
     async def _retry(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Queue again what has been answered with some status."""

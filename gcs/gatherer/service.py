@@ -100,7 +100,7 @@ class Service:
         except GcsError as error:
             node.log.error("the configuration was refused; the one before stays in force", why=str(error))  # noqa: TRY400 - it is the operator's error
         else:
-            outcome = reloaded(node.config, wanted)
+            outcome = reloaded(node.given, wanted)
             node.reconfigure(outcome.config)
             node.log.info("read the configuration again", changed=_listed(outcome.changed))
             if outcome.after_restart:

@@ -72,7 +72,7 @@ class Turns:
         A host may be lent for `lent_s`, and others must not have its turn before that is over, even if this
         gatherer dies. A lease is renewed when a third of it has passed.
         """
-        self._space, self._fetch, self._me, self._clock = space, fetch, me, clock
+        self._space, self._me, self._clock = space, me, clock
         self.is_shared = is_shared
         self._reach_s = fetch.connect_timeout_s + SPARE_S
         """A request may be sent so long after it was begun."""
@@ -186,9 +186,9 @@ class Turns:
         _, _, maker, *said = taken.tuple
         last = LastUse(*said)  # type: ignore[arg-type] # the template says so
         again = taken.deliveries[0] > 1
-        rest_s = rules.rest_s(last, self._me, now, again=again, delay_s=self._fetch.delay_s)
+        rest_s = rules.rest_s(last, self._me, now, again=again, delay_s=self.bench.delay_s)
         unused = ("turn", line, maker, *(last._replace(by=NOBODY) if again else last))
-        if rest_s > LONG_S + max(last.distance_s, self._fetch.delay_s):
+        if rest_s > LONG_S + max(last.distance_s, self.bench.delay_s):
             self.bench.postpone(line, now + rest_s, now)
             await taken.commit(out=[unused])
             return
@@ -213,7 +213,7 @@ class Turns:
             self._makers.clear()
         maker = await self._marked(line)
         if maker is None:
-            unused = ("turn", line, self._me, NOBODY, 0.0, self._fetch.delay_s)
+            unused = ("turn", line, self._me, NOBODY, 0.0, self.bench.delay_s)
             await self._space.out_many([("mark", line, self._me), unused])
             maker = await self._marked(line) or self._me
             if maker != self._me:

@@ -201,6 +201,13 @@ class Lender:
         """Whether a URL is to be fetched here, to see whether somebody was right."""
         return self.scrutiny.keeps(key)
 
+    def lent_to(self, key: str) -> str:
+        """At whose desk a URL is now; "" if it is not lent."""
+        for out in self._out.values():
+            if any(job.queued.key == key for job in out.loan.jobs.values()):
+                return out.desk
+        return ""
+
     def judged(self, visit: Visit) -> None:
         """What has come of a URL here."""
         self.scrutiny.judged(visit)

@@ -10,9 +10,11 @@ helping     who is invited to help, and who is there
 overview    all of that on one screen
 status      `gcs status`, `gcs nodes`, `gcs queues`
 watching    `gcs status --watch`
+inquiry     `gcs why`
 ownership   `gcs superpages`, `gcs host`
 planning    `gcs rebalance`
 ruling      `gcs pause`, `gcs resume`, `gcs block`, `gcs unblock`
+setting     `gcs config set`, `gcs config unset`, `gcs config show --crawl`
 work        `gcs seed`, `gcs forget`, `gcs retry`, `gcs drain`
 ledger      `gcs audit`
 """

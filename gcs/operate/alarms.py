@@ -6,7 +6,7 @@ while everything else goes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 from gcs.board import Member
@@ -46,8 +46,16 @@ def _silent(view: View, forget_after_s: float) -> Iterator[str]:
         yield f"{name} is silent for {duration(round(silent_s))}: {then}."
 
 
+def ignoring(member: Member, names: Container[str] | None = None) -> Iterator[str]:
+    """The settings that operators have set, all or some of them, and a gatherer does not follow."""
+    for name, why in sorted((fact(member, "ignored") or {}).items()):
+        if names is None or name in names:
+            yield f"{member.pulse.name} ignores {name}: {why}."
+
+
 def _of_gatherer(view: View, member: Member) -> Iterator[str]:
     name, queued = member.pulse.name, int(fact(member, "queued"))
+    yield from ignoring(member)
     if fact(member, "waits_for_room"):
         yield f"{name} has no room on its disk and fetches nothing: free some, it goes on by itself."
         return

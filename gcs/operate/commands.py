@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gcs.commandline import INTO, JSON, WITHIN, Command, Duration, Invocation, ask, progress, show
+from gcs.commandline import JSON, WITHIN, Command, Duration, Invocation, ask, progress, show
 
 if TYPE_CHECKING:
     pass
@@ -17,16 +17,31 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("url")
-@INTO
+@click.option(
+    "--into",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Look into the crawl that is kept here, instead of asking gatherers.",
+)
 @JSON
-@click.pass_obj
-def why(invocation: Invocation, *, url: str, directory: Path, as_json: bool) -> None:
-    """Say where a URL stands in a crawl, and which rule decided; also while it runs."""
+@click.pass_context
+def why(ctx: click.Context, *, url: str, directory: Path | None, as_json: bool) -> None:
+    """Say where a URL stands in a crawl, what it waits for, and which rule decided; also while it runs.
+
+    If redis.url is set the gatherers of the crawl are asked. Else, or with --into, a directory is looked
+    into: "crawl" if none is named.
+    """
+    invocation = ctx.ensure_object(Invocation)
+    if directory is None and invocation.load().config.redis.url:
+        from gcs.operate import inquiry as inquiring
+
+        ask(ctx, partial(inquiring.why, text=url), as_json=as_json)
     from gcs import inquiry
     from gcs.gatherer import session
 
-    loaded = invocation.load_again(session.settings_of(directory))
-    show(inquiry.why(loaded.config, directory, url), as_json=as_json)
+    place = directory or Path("crawl")
+    loaded = invocation.load_again(session.settings_of(place))
+    show(inquiry.why(loaded.config, place, url), as_json=as_json)
 
 
 @click.command(cls=Command)
@@ -234,6 +249,33 @@ def audit(ctx: click.Context, *, as_json: bool) -> None:
     from gcs.operate import ledger
 
     ask(ctx, ledger.audit, as_json=as_json)
+
+
+_FOR = click.option("--for", "gatherer", default="", metavar="GATHERER", help="At one gatherer only.")
+
+
+@click.command("set", cls=Command)
+@click.argument("texts", nargs=-1, required=True, metavar="SECTION.KEY=VALUE...")
+@_FOR
+@JSON
+@click.pass_context
+def config_set(ctx: click.Context, *, texts: tuple[str, ...], gatherer: str, as_json: bool) -> None:
+    """Change settings of the gatherers that run; it wins over their files, and lasts until it is unset."""
+    from gcs.operate import setting
+
+    ask(ctx, partial(setting.set_, texts=texts, gatherer=gatherer), as_json=as_json)
+
+
+@click.command("unset", cls=Command)
+@click.argument("names", nargs=-1, required=True, metavar="SECTION.KEY...")
+@_FOR
+@JSON
+@click.pass_context
+def config_unset(ctx: click.Context, *, names: tuple[str, ...], gatherer: str, as_json: bool) -> None:
+    """Let gatherers have again what their own configurations say."""
+    from gcs.operate import setting
+
+    ask(ctx, partial(setting.unset, names=names, gatherer=gatherer), as_json=as_json)
 
 
 COMMANDS: Final = (

@@ -17,7 +17,8 @@ from gcs import board as boards
 from gcs.board import Board, Member
 from gcs.config import Config
 from gcs.core.holdings import Charter
-from gcs.core.rulings import Rulings
+from gcs.core.rulings import ALL, Rulings
+from gcs.gatherer.reload import ruled
 
 _BEATS: Final = 2.5
 _MORE_S: Final = 0.5
@@ -40,6 +41,8 @@ class View:
     """Whether anybody has done anything between the looks."""
     at: float = 0.0
     """When that was, as Unix time."""
+    config: Config = field(default_factory=Config)
+    """That of whoever looks, with what operators have set for all gatherers."""
 
     @property
     def expected(self) -> list[Member]:
@@ -88,9 +91,8 @@ class Looker:
     """Looks again and again, and remembers whose counters have grown."""
 
     def __init__(self, board: Board, config: Config) -> None:
-        self._board = board
+        self._board, self._config = board, config
         self._heartbeat_s = config.member.heartbeat_s
-        self._patience_s = _BEATS * self._heartbeat_s + _MORE_S
         self._beats: dict[str, int] = {}
         self._grown: dict[str, float] = {}
         """When a counter was last seen to have grown, by our clock."""
@@ -101,6 +103,9 @@ class Looker:
         """One look; says who is there if there was another one before it."""
         members = await self._board.members()
         now = await self._board.now()
+        rulings = Rulings.from_bytes(now.get(boards.RULINGS, (0, b""))[1])
+        config = ruled(self._config, rulings.settings, ALL).config
+        self._heartbeat_s = config.member.heartbeat_s
         seen = trio.current_time()
         for each, member in members.items():
             if each in self._beats and member.beat != self._beats[each]:
@@ -122,12 +127,18 @@ class Looker:
                 and members[each].pulse.standing != "left"
             ),
             charter=self._charter if epoch else None,
-            rulings=Rulings.from_bytes(now.get(boards.RULINGS, (0, b""))[1]),
+            rulings=rulings,
             finished=now.get(boards.FINISHED, (0, b""))[0] > epoch,
             seeds_wait=await self._board.seeds_wait(),
             is_busy=is_busy,
             at=time.time(),
+            config=config,
         )
+
+    @property
+    def _patience_s(self) -> float:
+        """How long a gatherer may take for a heartbeat."""
+        return _BEATS * self._heartbeat_s + _MORE_S
 
     async def look_twice(self) -> View:
         """Look until all that are expected have been seen to live, or have had the time for it."""

@@ -187,7 +187,7 @@ class Watcher:
         return await self._seen(await self._looker.look_twice(), 0.0)
 
     async def _seen(self, view: View, look_s: float) -> Overview:
-        forget_after_s = self._config.member.forget_after_s
+        forget_after_s = view.config.member.forget_after_s
         self._note(view)
         return Overview(
             crawl=self._config.crawl.name,
@@ -313,6 +313,7 @@ def ruling_facts(rulings: Rulings) -> dict[str, Any]:
         "paused": sorted(rulings.paused),
         "resting": {named(prefix): until or None for prefix, until in sorted(rulings.resting.items())},
         "barred": sorted(map(named, rulings.barred)),
+        "settings": {who: dict(values) for who, values in sorted(rulings.settings.items())},
     }
 
 
@@ -322,6 +323,11 @@ def ruling_lines(rulings: Rulings) -> list[str]:
         *("the crawl is paused" if who == ALL else f"{who} is paused" for who in sorted(rulings.paused)),
         *(f"{named(prefix)} {_rest(until)}" for prefix, until in sorted(rulings.resting.items())),
         *(f"{named(prefix)} is blocked" for prefix in sorted(rulings.barred)),
+        *(
+            f"{name}={value} is set for {'all' if who == ALL else who}"
+            for who, values in sorted(rulings.settings.items())
+            for name, value in sorted(values.items())
+        ),
     ]
 
 

@@ -25,17 +25,17 @@ async def pause(board: Board, config: Config, *, what: str, name: str) -> Answer
     """Let the crawl, a gatherer or a host wait until it is resumed."""
     if what == HOST:
         prefix = host_prefix(name)
-        return await _rule(
+        return await rule(
             board, config, f"{name} is paused", lambda now, epoch: now.rest(prefix, FOR_GOOD, epoch)
         )
-    who, shown = await _who(board, config, what, name)
-    return await _rule(board, config, f"{shown} is paused", lambda now, epoch: now.pause(who, epoch))
+    who, shown = await who_is(board, config, what, name)
+    return await rule(board, config, f"{shown} is paused", lambda now, epoch: now.pause(who, epoch))
 
 
 async def resume(board: Board, config: Config, *, what: str, name: str) -> Answer:
     """Let it go on; raises UsageError for what is not paused."""
     prefix = host_prefix(name) if what == HOST else ""
-    who, shown = (ALL, name) if what == HOST else await _who(board, config, what, name)
+    who, shown = (ALL, name) if what == HOST else await who_is(board, config, what, name)
 
     def change(now: Rulings, epoch: int) -> Rulings:
         if what == HOST:
@@ -48,19 +48,19 @@ async def resume(board: Board, config: Config, *, what: str, name: str) -> Answe
             raise UsageError(f"{shown} is not paused.")
         return now.resume(who, epoch)
 
-    return await _rule(board, config, f"{shown} goes on", change)
+    return await rule(board, config, f"{shown} goes on", change)
 
 
 async def block(board: Board, config: Config, *, text: str, for_s: float | None) -> Answer:
     """Fetch nothing of a host or below a URL: for some time, in which URLs wait, or for good."""
     prefix = prefix_of(text)
     if for_s is None:
-        return await _rule(
+        return await rule(
             board, config, f"{named(prefix)} is blocked", lambda now, epoch: now.bar(prefix, epoch)
         )
     until = time.time() + for_s
     done = f"{named(prefix)} is blocked until {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(until))}"
-    return await _rule(board, config, done, lambda now, epoch: now.rest(prefix, until, epoch))
+    return await rule(board, config, done, lambda now, epoch: now.rest(prefix, until, epoch))
 
 
 async def unblock(board: Board, config: Config, *, text: str) -> Answer:
@@ -73,10 +73,10 @@ async def unblock(board: Board, config: Config, *, text: str) -> Answer:
             raise UsageError(f"{named(prefix)} is not blocked; what is: {blocked or 'nothing'}.")
         return now.lift(prefix, epoch)
 
-    return await _rule(board, config, f"{named(prefix)} is fetched again", change)
+    return await rule(board, config, f"{named(prefix)} is fetched again", change)
 
 
-async def _who(board: Board, config: Config, what: str, name: str) -> tuple[str, str]:
+async def who_is(board: Board, config: Config, what: str, name: str) -> tuple[str, str]:
     """Whom a ruling is about, as rulings and as people call it."""
     if what == CRAWL:
         return ALL, f"crawl {config.crawl.name}"
@@ -85,8 +85,15 @@ async def _who(board: Board, config: Config, what: str, name: str) -> tuple[str,
     return found, f"gatherer {found}"
 
 
-async def _rule(board: Board, config: Config, done: str, change: Callable[[Rulings, int], Rulings]) -> Answer:
-    """Change the rulings, and wait until all that are there follow them."""
+async def rule(
+    board: Board,
+    config: Config,
+    done: str,
+    change: Callable[[Rulings, int], Rulings],
+    *,
+    remarks: Callable[[View], list[str]] = lambda _: [],
+) -> Answer:
+    """Change the rulings, and wait until all that are there follow them; `remarks` says what came of that."""
     looker = Looker(board, config)
     await looker.look()
     rulings = await board.rule(change)
@@ -97,13 +104,15 @@ async def _rule(board: Board, config: Config, done: str, change: Callable[[Rulin
             view = await looker.look()
     late = _late(view, rulings.epoch)
     silent = [each.pulse.name for each in view.absent]
-    facts = {"ruling": done, "epoch": rulings.epoch, "late": late, "silent": silent}
+    noted = remarks(view)
+    facts = {"ruling": done, "epoch": rulings.epoch, "late": late, "silent": silent, "remarks": noted}
     if not view.present:
         return Answer(facts, [f"{done}. No gatherer is there; those that come will follow."])
     if late:
         names = ", ".join(late)
-        return Answer(facts, [f"{done}, but not yet at {names}, which does not answer."], ExitCode.REDIS)
-    return Answer(facts, [f"{done}, at all gatherers that are there.", *_silent(silent)])
+        sentence = f"{done}, but not yet at {names}, which does not answer."
+        return Answer(facts, [sentence, *noted], ExitCode.REDIS)
+    return Answer(facts, [f"{done}, at all gatherers that are there.", *noted, *_silent(silent)])
 
 
 def _late(view: View, epoch: int) -> list[str]:

@@ -19,6 +19,9 @@ VIAS: Final = ("link", "redirect", "seed", "sitemap", "canonical", "sitemap-file
 """How a URL can have become known; rows have the number, so new ones go to the end, and eight is all."""
 
 
+_TIME_BYTES: Final = 8
+
+
 class State(IntEnum):
     """Where a URL stands; two rows of one key merge to the larger."""
 
@@ -182,6 +185,12 @@ class Row:
     attempts: int
     band: int
     digest: bytes
+
+    @property
+    def retry_at(self) -> float:
+        """When a URL that failed is tried again, as Unix time; 0.0 for all others."""
+        is_retry = self.state is State.QUEUED and len(self.digest) == _TIME_BYTES
+        return int.from_bytes(self.digest, "big") / 1000 if is_retry else 0.0
 
 
 @dataclass(frozen=True, slots=True)
