@@ -31,7 +31,7 @@ from gcs.store import moving, ranges, warc
 from gcs.store.appending import AppendOnly, Archive
 from gcs.store.database import HOSTS, META, ROWS, Database
 from gcs.store.encoding import unpack_origin
-from gcs.store.errors import StoreError, translated
+from gcs.store.errors import DiskFull, StoreError, translated
 from gcs.store.outbox import Numbers, outgoing
 from gcs.store.planning import Plan, Planner
 from gcs.store.queue import Bounds, Queue
@@ -93,7 +93,9 @@ class Store:
         self._log = AppendOnly(directory / _LOG_FILE, self._status.log)
         archive.restore(self._status.archive)
         segments.restore(self._status.journal)
-        self._forget({kind: Range(0, each.head) for kind, each in segments.ranges({}).items()})
+        # On a full disk what is not needed any more stays until the next start.
+        with suppress(DiskFull):
+            self._forget({kind: Range(0, each.head) for kind, each in segments.ranges({}).items()})
 
     @classmethod
     def open(

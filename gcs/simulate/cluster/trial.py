@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -227,7 +228,11 @@ class Trial:
 
     async def _live(self, machine: Machine) -> None:
         self.trace.note("starts", machine=machine.name)
-        await machine.run()
+        try:
+            await machine.run()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on to show what follows
+            told = "".join(traceback.format_exception(error)[-6:])
+            self.trace.errors.append(f"{machine.name} fell over: {told}")
         self.trace.note("ended", machine=machine.name)
 
     async def _happen(self, fault: Fault) -> None:
