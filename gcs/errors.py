@@ -34,6 +34,7 @@ class ExitCode(IntEnum):
     NO_SEED = 6, "no seed could be fetched"
     STORE = 7, "the store is locked, or of a newer version"
     UNBALANCED = 8, "the ledger of the crawl does not balance"
+    VIOLATED = 9, "a simulated cluster has broken a promise"
     INTERRUPTED = 130, "interrupted, and can be resumed"
 
 

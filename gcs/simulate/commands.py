@@ -31,6 +31,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "hotpages": "Queue and crossing links with and without hot-page tables (003, section 6).",
     }
 )
+CLUSTER: Final = "cluster"
 # What a parameter means, where its name alone does not say.
 HELP: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -73,11 +74,13 @@ class Experiments(click.Group):
     """The group of all experiments, in the order of the papers."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
-        return list(EXPERIMENTS)
+        """Their names, and that of the simulated cluster."""
+        return [*EXPERIMENTS, CLUSTER]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of one."""
+        if cmd_name == CLUSTER:
+            return importlib.import_module("gcs.simulate.cluster.command").cluster  # type: ignore[no-any-return]
         return Experiment(cmd_name) if cmd_name in EXPERIMENTS else None
 
 

@@ -14,6 +14,7 @@ The promises:
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import traceback
@@ -46,7 +47,7 @@ from gcs.simulate.verdict import judge
 from tuplespace.memory import MemoryBackend
 from tuplespace.space import Spaces
 
-LIMIT_S: Final = 400.0
+LIMIT_S: Final = float(os.environ.get("GCS_SIMULATION_LIMIT_S", "400"))
 """A run that has not ended by itself after so long never will."""
 TRACED: Final = 400
 _WEBS: Final = 4

@@ -1,0 +1,155 @@
+"""Many runs: seeds are dealt out to processes, and what fails is made short.
+
+Each process has the same fixed hash seed, without which sets have another order every time.
+
+    python -m gcs.simulate.cluster.campaign
+
+is such a process: it reads a plot from each line of its input, and writes what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from random import Random
+from typing import Any, Final
+
+import trio
+
+from gcs.simulate.cluster.faults import Fault, Kind, schedule
+
+_ENVIRONMENT: Final = {"PYTHONHASHSEED": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """What all runs of a campaign have in common."""
+
+    gatherers: int = 4
+    helpers: int = 2
+    pages: int = 200
+    kinds: Sequence[Kind] = tuple(Kind)
+
+    def faults(self, seed: int) -> list[Fault]:
+        """What goes wrong in the run of a seed."""
+        if not self.kinds:
+            return []
+        return schedule(Random(f"faults {seed}"), self.kinds, self.gatherers, self.helpers)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one run."""
+
+    seed: int
+    kept: Sequence[int]
+    """Which of the seed's faults happened, by their numbers."""
+    violations: Sequence[str]
+    simulated_s: float
+    requests: int
+    digest: int
+    trace: Sequence[str] = field(default_factory=list)
+
+
+class Player:
+    """A process that plays plots, one at a time."""
+
+    def __init__(self, cast: Cast) -> None:
+        self._cast = cast
+        line = [sys.executable, "-m", "gcs.simulate.cluster.campaign"]
+        self._process = subprocess.Popen(
+            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **_ENVIRONMENT}
+        )
+
+    def play(self, seed: int, kept: Sequence[int] | None = None) -> Result:
+        """Run a seed, with all of its faults or some of them."""
+        numbers = range(len(self._cast.faults(seed))) if kept is None else kept
+        asked = {"cast": asdict(self._cast), "seed": seed, "kept": list(numbers)}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the process that played seed {seed} has died")
+        return Result(**json.loads(answer))
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def play_all(cast: Cast, seeds: Iterable[int], jobs: int, on_result: Callable[[Result], bool]) -> None:
+    """Play seeds in several processes; `on_result` says whether to go on."""
+
+    async def serve(player: Player, waiting: Iterator[int], scope: trio.CancelScope) -> None:
+        for seed in waiting:
+            result = await trio.to_thread.run_sync(player.play, seed, abandon_on_cancel=True)
+            if not on_result(result):
+                scope.cancel()
+
+    async def run() -> None:
+        waiting = iter(seeds)
+        with ExitStack() as stack:
+            async with trio.open_nursery() as nursery:
+                for _ in range(jobs):
+                    player = Player(cast)
+                    stack.callback(player.close)
+                    nursery.start_soon(serve, player, waiting, nursery.cancel_scope)
+
+    trio.run(run)
+
+
+def shrunk(cast: Cast, result: Result) -> Result:
+    """The same failure with as few faults as are needed for it."""
+    player = Player(cast)
+    try:
+        smaller = True
+        while smaller:
+            smaller = False
+            for number in result.kept:
+                kept = [each for each in result.kept if each != number]
+                tried = player.play(result.seed, kept)
+                if tried.violations:
+                    result, smaller = tried, True
+                    break
+        return result
+    finally:
+        player.close()
+
+
+def _played(asked: dict[str, Any]) -> Result:
+    from gcs.simulate.cluster import trial
+
+    said = asked["cast"]
+    cast = Cast(
+        said["gatherers"], said["helpers"], said["pages"], tuple(Kind(each) for each in said["kinds"])
+    )
+    faults = cast.faults(asked["seed"])
+    kept = [faults[number] for number in asked["kept"]]
+    outcome = trial.run(trial.Plot(asked["seed"], cast.gatherers, cast.helpers, cast.pages, kept))
+    return Result(
+        asked["seed"],
+        asked["kept"],
+        outcome.violations,
+        outcome.simulated_s,
+        outcome.requests,
+        outcome.digest,
+        outcome.trace,
+    )
+
+
+def main() -> None:
+    """Play what is asked for, until there is no more."""
+    for line in sys.stdin:
+        print(json.dumps(asdict(_played(json.loads(line)))), flush=True)  # noqa: T201 - that is the answer
+
+
+if __name__ == "__main__":
+    main()
