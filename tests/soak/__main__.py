@@ -17,11 +17,12 @@ from tests.soak.crawl import kill_crawl
 from tests.soak.gatherers import disasters
 from tests.soak.progress import Progress
 from tests.soak.server import kill_servers
+from tests.soak.simulation import simulate
 from tests.soak.workers import kill_workers
 
 # In this order: the first one forks, which is best done before there have been any threads.
 HOSTS = 100
-ACTS = ("workers", "server", "cancels", "crawl", "gatherers", "loss")
+ACTS = ("workers", "server", "cancels", "crawl", "gatherers", "loss", "simulation")
 
 
 @click.command()
@@ -33,6 +34,7 @@ ACTS = ("workers", "server", "cancels", "crawl", "gatherers", "loss")
 @click.option("--cancels", type=click.IntRange(1), default=2000, show_default=True)
 @click.option("--crawl-kills", type=click.IntRange(2), default=20, show_default=True)
 @click.option("--pages", type=click.IntRange(1000), default=20_000, show_default=True, help="For gatherers.")
+@click.option("--runs", type=click.IntRange(1), default=500, show_default=True, help="Of simulations.")
 @click.option("--seed", type=int, help="For every random decision; drawn when not given.")
 @click.option("--server", type=click.Choice(["valkey", "redis"]), default="valkey", show_default=True)
 def main(
@@ -45,6 +47,7 @@ def main(
     cancels: int,
     crawl_kills: int,
     pages: int,
+    runs: int,
     seed: int | None,
     server: str,
 ) -> None:
@@ -58,6 +61,7 @@ def main(
         "crawl": partial(kill_crawl, crawl_kills, random.Random(f"{seed} crawl")),
         "gatherers": partial(disasters, pages, HOSTS, random.Random(f"{seed} gatherers")),
         "loss": partial(disasters, pages, HOSTS, random.Random(f"{seed} loss"), lose_one=True),
+        "simulation": partial(simulate, runs, random.Random(f"{seed} simulation")),
     }
     failed = [act for act in ACTS if act in (acts or ACTS) and not perform(act, run[act])]
     sys.exit(1 if failed else 0)
