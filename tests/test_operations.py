@@ -15,11 +15,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -30,8 +31,10 @@ from tests.servers import binaries
 
 pytestmark = pytest.mark.alone
 
+T = TypeVar("T")
+
 DOCUMENT = ROOT / "docs" / "operations.md"
-WEB = Web(3, 20, 20_000, port=80, plain=True)
+WEB = Web(3, 10, 20_000, port=80, plain=True, slowness=0.0)
 REDISES = {"redis": "127.7.0.1", "redis2": "127.7.0.2"}
 GATHERERS = ("alpha", "beta", "gamma", "delta")
 DESKTOPS = ("desk1", "desk2", "desk3", "desk4", "desk5")
@@ -49,6 +52,8 @@ ENVIRONMENT = {
     "PIP_NO_BUILD_ISOLATION": "0",  # which means that there is none
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PYTHONPATH": "/opt/packages",
+    # Most commands wait for heartbeats.
+    "GCS_MEMBER_HEARTBEAT": "200ms",
     # The web of the test is on loopback.
     "GCS_FETCH_ALLOW": "127.0.0.0/8",
 } | ({} if sys.base_prefix == "/usr" else {"LD_LIBRARY_PATH": "/opt/python/lib"})
@@ -366,8 +371,8 @@ def _boot(stack: ExitStack, place: Path) -> Cluster:
     cluster = Cluster(place, machines)
     cluster.name_redis("redis")
     web = stack.enter_context(machine(place / "web.log", binds | {"/opt/source": ROOT}, host="web"))
-    served = f"-m gcs.simulate.webserver --seed {WEB.seed} --hosts 20 --pages 20000 --port 80 --plain"
-    served += " --into /run/web"
+    served = f"-m gcs.simulate.webserver --seed {WEB.seed} --hosts 10 --pages 20000 --port 80 --plain"
+    served += " --slowness 0 --into /run/web"
     source = "Environment=PYTHONPATH=/opt/source:/opt/packages"
     web.run("systemd-run", "--unit=web", "-p", source, "-p", "RuntimeDirectory=web", python, *served.split())
 
@@ -384,14 +389,20 @@ def _boot(stack: ExitStack, place: Path) -> Cluster:
             "/srv/homes": place / "homes",
         }
         booted = machine(place / f"{name}.log", binds, writable=writable, host=name, beside=web)
-        machines[name] = stack.enter_context(booted)
+        machines[name] = stacks[name].enter_context(booted)
         _furnish(machines[name], name)
 
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(boot, (*REDISES, *GATHERERS, *DESKTOPS)))
+    stacks = {name: ExitStack() for name in (*REDISES, *GATHERERS, *DESKTOPS)}
+    stack.callback(_at_once, ExitStack.close, stacks.values())
+    _at_once(boot, stacks)
     web.until(lambda: '"port"' in web.journal("web"), "web")
     machines["web"] = web
     return cluster
+
+
+def _at_once(do: Callable[[T], None], each: Iterable[T]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(do, each))
 
 
 def _furnish(here: Machine, name: str) -> None:
