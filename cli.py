@@ -219,7 +219,7 @@ def crawl(
 
     limits = Limits(max_pages or math.inf, math.inf if max_time is None else max_time)
     every = [*urls, *(read_seeds(seeds) if seeds else ())]
-    kept = loaded.changed([each for each in config.SECTIONS if each not in ("redis", "log")])
+    kept = loaded.changed([each for each in config.SECTIONS if each not in ("redis", "log", "metrics")])
     request = session.Request(every, directory, resume, expansion, kept, limits)
     if gatherers == 1:
         ctx.exit(session.crawl(loaded.config, request))

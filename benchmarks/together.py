@@ -100,13 +100,13 @@ def _settings(site: Site) -> list[str]:
     return [part for each in settings for part in ("-s", each)]
 
 
-def _gcs() -> str:
+def gcs_program() -> str:
     return str(Path(sys.executable).parent / "gcs")
 
 
 def _alone(site: Site, place: Path) -> Result:
     with _logged(site) as log:
-        command = [_gcs(), "crawl", site.places["seed"], "--into", str(place), *_settings(site)]
+        command = [gcs_program(), "crawl", site.places["seed"], "--into", str(place), *_settings(site)]
         began = time.monotonic()
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as child:
             meter = Meter(child.pid)
@@ -125,7 +125,7 @@ def _together(site: Site, place: Path, options: argparse.Namespace) -> Result:
         environment = {**os.environ, "GCS_REDIS_URL": server.url}
         children = []
         for number in range(options.gatherers):
-            command = [_gcs(), "gatherer", "--into", str(place / str(number)), *_settings(site)]
+            command = [gcs_program(), "gatherer", "--into", str(place / str(number)), *_settings(site)]
             command += ["-s", f"member.name=g{number}"]
             command += [part for each in options.settings for part in ("-s", each)]
             log_file = stack.enter_context(Path(place, f"{number}.log").open("wb"))
@@ -133,19 +133,19 @@ def _together(site: Site, place: Path, options: argparse.Namespace) -> Result:
             stack.callback(child.kill)
             children.append(child)
         client = stack.enter_context(redis.Redis.from_url(server.url))
-        _await_members(server.url, options.gatherers)
+        await_members(server.url, options.gatherers)
         idle = _calls(client)
         time.sleep(_IDLE_S)
         idle_rate = (_calls(client) - idle) / _IDLE_S
         with _logged(site) as log:
-            before, cpu_before = client.info(), [_cpu_s(child.pid) for child in children]
+            before, cpu_before = client.info(), [cpu_s_of(child.pid) for child in children]
             calls = _calls(client)
             began = time.monotonic()
-            shares = _crawl(server.url, site.places["seed"])
+            shares = crawl_to_end(server.url, site.places["seed"])
             wall_s = time.monotonic() - began
             after = client.info()
             calls = _calls(client) - calls
-            cpu_s = sum(_cpu_s(child.pid) for child in children) - sum(cpu_before)
+            cpu_s = sum(cpu_s_of(child.pid) for child in children) - sum(cpu_before)
     verdict = judge(log, site.web, sitemaps=False)
     used = [float(each["used_cpu_user"]) + float(each["used_cpu_sys"]) for each in (before, after)]
     traffic = [
@@ -172,12 +172,12 @@ def _calls(client: Any) -> int:
     return sum(int(each["calls"]) for name, each in stats.items() if name.startswith("cmdstat_fcall"))
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s_of(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _await_members(url: str, count: int) -> None:
+def await_members(url: str, count: int) -> None:
     async def wait() -> None:
         config = load(overrides=[f"redis.url={url}"], environ={}).config
         async with boards.opened(config) as board:
@@ -190,7 +190,7 @@ def _await_members(url: str, count: int) -> None:
     trio.run(wait)
 
 
-def _crawl(url: str, seed: str) -> list[float]:
+def crawl_to_end(url: str, seed: str) -> list[float]:
     """Give the gatherers a seed, and wait until they have found out that all is done; the share of each."""
 
     async def crawl() -> list[float]:

@@ -16,7 +16,6 @@ know on their disks what they need, and put it up again.
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -32,6 +31,7 @@ from gcs.config import Config
 from gcs.core.holdings import Charter
 from gcs.core.rulings import Rulings
 from gcs.traffic import Traffic
+from gcs.world import REAL, World
 from tuplespace import Fence, election
 
 LEADER: Final = "leader"
@@ -50,7 +50,7 @@ _INDEX: Final = {
     "answer": (1,),
 }
 _TURNS: Final = {"turn": (1, 2), "mark": (1, 2)}
-_DOMAINS: Final = {"announce": (1,), "delay": (1,), "domain": (1, 2)}
+_DOMAINS: Final = {"announce": (1,), "delay": (1,), "domain": (1, 2, 5)}
 _PART_BYTES: Final = 256 << 10
 _REPORT_TTL_S: Final = 120.0
 _ANSWER_TTL_S: Final = 60.0
@@ -125,8 +125,8 @@ class Wish(NamedTuple):
 class Board:
     """The board of one crawl."""
 
-    def __init__(self, client: tuplespace.Spaces, config: Config) -> None:
-        self.client, self._config = client, config
+    def __init__(self, client: tuplespace.Spaces, config: Config, world: World = REAL) -> None:
+        self.client, self._config, self._world = client, config, world
         self.space = spaces.space(client, config, "board", index=_INDEX)
         self.seeds = spaces.space(client, config, "seeds")
         self.turns = spaces.space(client, config, "turns", index=_TURNS)
@@ -142,7 +142,7 @@ class Board:
 
     async def beat(self, gatherer: str, beat: int, pulse: Pulse) -> None:
         """Say that this gatherer lives."""
-        said = ("member", gatherer, beat, pulse.to_bytes(), time.time())
+        said = ("member", gatherer, beat, pulse.to_bytes(), self._world.now())
         if await self.space.swap(("member", gatherer, int, bytes, float), said) is None:
             await self.space.out(*said)
         self.traffic.wrote(*said)
@@ -198,7 +198,7 @@ class Board:
             _, data = (await self.now()).get(RULINGS, (0, b""))
             before = Rulings.from_bytes(data)
             # Beyond all that were ever put up, also when Redis has lost them.
-            rulings = change(before, max(before.epoch + 1, time.time_ns() // 1000))
+            rulings = change(before, max(before.epoch + 1, int(self._world.now() * 1e6)))
             if rulings is not before:
                 await self.put_up(RULINGS, rulings.epoch, rulings.to_bytes(), fence=turn.fence)
         return rulings

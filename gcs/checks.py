@@ -67,4 +67,8 @@ def robots(config: Config, text: str) -> Mapping[str, object]:
 async def _rules(config: Config, origin: Origin) -> tuple[Rules, Failure | None]:
     async with Transport(config.fetch) as transport:
         cache = RobotsCache(transport, transport.agent)
-        return await cache.rules(origin), cache.failure(origin)
+        inquiry = cache.begin(origin)
+        assert inquiry is not None
+        while (rules := cache.heed(inquiry, await cache.fetch(inquiry))) is None:
+            pass
+        return rules, cache.failure(origin)

@@ -71,6 +71,11 @@ _SITE = Text(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(:open)?(@(rediss?(\+(sentinel|cluster))?|unix)://\S+)?",
     "the name of a site such as office, volunteers:open, or volunteers:open@redis://host:6379",
 )
+_PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_LISTEN = Text(
+    rf"|([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):{_PORT}|unix:/\S+",
+    'a place such as "127.0.0.1:9464", "[::1]:9464" or "unix:/run/gcs/one/metrics", or empty for none',
+)
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
 _PASSWORD = Secret(r".*", "a string")
 
@@ -224,6 +229,7 @@ class Placement(_Section):
 
     strategy: Annotated[str, Choice(("superpage", "hash", "proximity", "twoma", "oma"))] = "superpage"
     split_hosts: Annotated[bool, Flag()] = False
+    measure_again_s: Annotated[float, Duration(1, 365 * 86_400)] = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -243,6 +249,13 @@ class Log(_Section):
     format: Annotated[str, Choice(("auto", "pretty", "json", "journald"))] = "auto"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Metrics(_Section):
+    """Where monitoring can ask."""
+
+    listen: Annotated[str, _LISTEN] = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Every setting; the defaults need no file, no environment and no set-up."""
@@ -260,6 +273,7 @@ class Config:
     placement: Placement = field(default_factory=Placement)
     partition: Partition = field(default_factory=Partition)
     log: Log = field(default_factory=Log)
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from gcs.gatherer import parts
 from gcs.summary import formats, sml
-from gcs.summary.records import SCHEMA, Edge, Summary
+from gcs.summary.records import Edge, Summary
+from gcs.summary.schema import SCHEMA
 
 Writer = Callable[[Sequence[Path], IO[bytes]], int]
 

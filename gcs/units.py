@@ -98,7 +98,7 @@ def next_steps(*, user: bool) -> list[str]:
     if user:
         return ["systemctl --user daemon-reload", "systemctl --user enable --now gcs-helper.service"]
     return [
-        "systemd-sysusers && systemd-tmpfiles --create",
+        "systemd-sysusers gcs.conf && systemd-tmpfiles --create gcs.conf",
         "systemctl daemon-reload",
         "systemctl enable --now gcs.target gcs-gatherer@NAME",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -10,14 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
 from gcs import board as boards
 from gcs.board import Board, Member
 from gcs.config import Config, load
-from tests.crawling import ROOT, Server, command
+from gcs.core.rulings import Rulings
+from tests.crawling import ROOT, command
 from tests.servers import Node
 
 PACE = (
@@ -27,6 +29,14 @@ PACE = (
     "rebalance.cooldown=2s",
     "rebalance.deadline=3s",
 )
+
+
+class Served(Protocol):
+    """A web that they can crawl."""
+
+    @property
+    def hosts(self) -> Path:
+        """The file with the addresses of its hosts."""
 
 
 @dataclass(slots=True)
@@ -48,7 +58,7 @@ class Gatherers:
     def __init__(
         self,
         redis: str,
-        served: Server,
+        served: Served,
         place: Path,
         settings: Sequence[str] = (),
         *,
@@ -107,6 +117,20 @@ class Gatherers:
         child.send_signal(signal.SIGKILL)
         child.wait()
 
+    def lose(self, name: str) -> None:
+        """Kill one, and delete its disk."""
+        self.kill(name)
+        shutil.rmtree(self.processes[name].directory)
+
+    def drain(self, name: str) -> None:
+        """Tell one to give everything to others and to leave."""
+        member = self.members()[name].id
+        self.ask(lambda board: board.order(member, "test", "drain", {}, within_s=60))
+
+    def rule(self, change: Callable[[Rulings, int], Rulings]) -> None:
+        """Change what is ruled."""
+        self.ask(lambda board: board.rule(change))
+
     def stop(self) -> None:
         """End all."""
         for process in self.processes.values():
@@ -156,7 +180,7 @@ class Gatherers:
 
 @contextmanager
 def gatherers(
-    redis: Node | str, served: Server, place: Path, settings: Sequence[str] = (), **options: Any
+    redis: Node | str, served: Served, place: Path, settings: Sequence[str] = (), **options: Any
 ) -> Iterator[Gatherers]:
     """Some gatherers, all of which end with the block."""
     place.mkdir(exist_ok=True)

@@ -21,10 +21,11 @@ from gcs.gatherer.crawl import Crawl, Ending
 from gcs.gatherer.links import Targets
 from gcs.gatherer.seeds import cleaning
 from gcs.gatherer.visit import Visitor
-from gcs.helper.books import Site, SiteBooks
+from gcs.helper.books import SiteBooks
 from gcs.helper.desks import Desk, Presence
 from gcs.helper.lender import Lender
 from gcs.helper.papers import KEY_BYTES
+from gcs.helper.sites import Site
 from gcs.helper.worker import Badge, Worker
 from gcs.store.records import Batch
 from gcs.store.store import Store

@@ -26,7 +26,7 @@ mkdir "/sys/fs/cgroup/$1"
 echo $$ > "/sys/fs/cgroup/$1/cgroup.procs"
 name=$1; shift
 exec systemd-nspawn --register=no --keep-unit --quiet --volatile=yes -D / -M "$name" --link-journal=no \
-    --private-network --capability=CAP_BPF --system-call-filter=bpf --console=read-only "$@" \
+    --capability=CAP_BPF --system-call-filter=bpf --console=read-only "$@" \
     --boot systemd.unit=basic.target systemd.condition-first-boot=no
 """
 
@@ -39,11 +39,20 @@ class Machine:
     """A booted machine."""
 
     def __init__(self, leader: int) -> None:
+        self.leader = leader
+        """Its first process, as this machine counts."""
         self._enter = ["nsenter", "-t", str(leader), "-a"]
 
     def run(self, *words: str, check: bool = True, given: str | None = None) -> str:
         """What a command on the machine says."""
-        done = subprocess.run(
+        done = self.ask(*words, given=given)
+        if check and done.returncode:
+            raise AssertionError(f"{' '.join(words)}: {done.returncode} {done.stdout}{done.stderr}")
+        return done.stdout.strip()
+
+    def ask(self, *words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+        """How a command on the machine ends."""
+        return subprocess.run(
             [*self._enter, *words],
             input=given,
             stdin=None if given is not None else subprocess.DEVNULL,
@@ -52,9 +61,6 @@ class Machine:
             check=False,
             timeout=90,
         )
-        if check and done.returncode:
-            raise AssertionError(f"{' '.join(words)}: {done.returncode} {done.stdout}{done.stderr}")
-        return done.stdout.strip()
 
     def write(self, path: str, text: str) -> None:
         """Put a file there."""
@@ -86,19 +92,32 @@ class Machine:
 
 
 @contextmanager
-def machine(log: Path, binds: Mapping[str, Path]) -> Iterator[Machine]:
-    """A machine with some files and directories of this one; raises CannotBoot."""
+def machine(
+    log: Path,
+    binds: Mapping[str, Path],
+    *,
+    writable: Mapping[str, Path] | None = None,
+    host: str | None = None,
+    beside: Machine | None = None,
+) -> Iterator[Machine]:
+    """A machine with some files and directories of this one; raises CannotBoot.
+
+    Some of them may be `writable`. It may have a name, and the network of another machine.
+    """
     if sys.platform != "linux" or os.geteuid() != 0:
         raise CannotBoot("only root can boot a machine")
     for program in ("systemd-nspawn", "nsenter", "unshare"):
         if shutil.which(program) is None:
             raise CannotBoot(f"{program} is not installed")
     name = f"gcs{secrets.token_hex(4)}"
-    bound = [f"--bind-ro={source}:{target}" for target, source in binds.items()]
+    options = [f"--bind-ro={source}:{target}" for target, source in binds.items()]
+    options += [f"--bind={source}:{target}" for target, source in (writable or {}).items()]
+    options += [f"--network-namespace-path=/proc/{beside.leader}/ns/net" if beside else "--private-network"]
+    options += [f"--hostname={host}"] if host else []
     with log.open("wb") as said:
         # A session of its own, so that nothing of it reaches us.
         process = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "bash", "-euc", _SCRIPT, "_", name, *bound],
+            ["unshare", "--mount", "--propagation", "private", "bash", "-euc", _SCRIPT, "_", name, *options],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,

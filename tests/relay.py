@@ -19,18 +19,17 @@ from tests.crawling import ROOT
 
 
 @contextmanager
-def relays(delay_s: float, port: int, ways: Mapping[str, str]) -> Iterator[None]:
+def relays(delay_s: float, port: int | None, ways: Mapping[str, str]) -> Iterator[None]:
     """Run relays from some addresses to others for the length of a block."""
     pairs = [f"{there}={here}" for there, here in ways.items()]
     line = [sys.executable, "-m", "tests.relay", str(delay_s * 1000), str(port), *pairs]
-    child = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE)
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
-        yield
-    finally:
-        child.kill()
-        child.wait()
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            yield
+        finally:
+            child.kill()
 
 
 async def _relay(delay_s: float, to: str, port: int, asking: trio.SocketStream) -> None:

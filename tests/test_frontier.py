@@ -10,6 +10,8 @@ import pytest
 from gcs.config import Store as Settings
 from gcs.core.politeness import Workbench
 from gcs.core.urls import key
+from gcs.fetch.outcome import Origin
+from gcs.fetch.robots import Inquiry
 from gcs.gatherer.frontier import Frontier
 from gcs.store.records import Batch, Finished, Found, State, host_of
 from gcs.store.store import Store
@@ -48,6 +50,88 @@ def fetch_all(frontier: Frontier, bench: Workbench, store: Store) -> list[str]:
         done = Finished(key=job.queued.key, state=State.DONE, status=200, at=float(now), attempts=1)
         store.commit(Batch(finished=[done]))
     raise AssertionError("it does not end")
+
+
+class TestErrands:
+    """What a host is asked for the sake of others."""
+
+    @staticmethod
+    def _errand(target: str = "/robots.txt") -> Inquiry:
+        asked = Origin("http", "b.test", 80)
+        return Inquiry(Origin("http", "a.test", 80), asked, target)
+
+    @staticmethod
+    def _locate(frontier: Frontier) -> None:
+        while (site := frontier.unlocated()) is not None:
+            frontier.located(site, (), 0.0)
+
+    def test_a_host_with_nothing_else_to_do_wakes_for_one(self, parts: Parts) -> None:
+        """It has a turn for it, and sleeps afterwards; errands about the same are done at once."""
+        store, bench = parts
+        frontier = Frontier(store, bench)
+        first, other, same = self._errand(), self._errand("/x"), self._errand()
+        host = host_of(key("http://b.test/"))
+        assert all(frontier.send(each, host, 0.0) for each in (first, other, same))
+        self._locate(frontier)
+        done = []
+        while (taken := frontier.take(0.0)) is not None:
+            turn, site = taken
+            done.append(frontier.errands(site))
+            bench.done(turn, 0.0)
+            frontier.settle(site, 0.0)
+        assert done == [[first, same], [other]]
+        assert frontier.site(host) is None
+
+    def test_one_that_is_dropped_keeps_nobody_awake(self, parts: Parts) -> None:
+        store, bench = parts
+        frontier = Frontier(store, bench)
+        errand, host = self._errand(), host_of(key("http://b.test/"))
+        frontier.send(errand, host, 0.0)
+        frontier.drop(errand, host, 0.0)
+        self._locate(frontier)
+        assert frontier.take(0.0) is None
+
+    def test_they_outlast_what_a_host_has_queued(self, parts: Parts) -> None:
+        """Also when its URLs may not be fetched here any more."""
+        store, bench = parts
+        frontier = Frontier(store, bench)
+        hosts = queue(store, "http://b.test/1")
+        frontier.wake(hosts, 0.0)
+        errand = self._errand()
+        frontier.send(errand, hosts[0], 0.0)
+        frontier.release([("", None)])
+        self._locate(frontier)
+        taken = frontier.take(0.0)
+        assert taken is not None
+        assert frontier.errands(taken[1]) == [errand]
+
+    def test_a_host_that_is_set_aside_does_none(self, parts: Parts) -> None:
+        """Those that wait come back when that is for long, and others are refused."""
+        store, bench = parts
+        frontier = Frontier(store, bench)
+        errand, host = self._errand(), host_of(key("http://b.test/"))
+        frontier.send(errand, host, 0.0)
+        site = frontier.site(host)
+        assert site is not None
+        assert frontier.set_aside(site, 1.0, 0.0) == []
+        assert frontier.set_aside(site, 1000.0, 0.0) == [errand]
+        assert not frontier.send(errand, host, 0.0)
+
+    def test_a_host_that_is_held_has_no_turn(self, parts: Parts) -> None:
+        """But for errands, until it is resumed."""
+        store, bench = parts
+        frontier = Frontier(store, bench)
+        frontier.wake(queue(store, "http://b.test/1"), 0.0)
+        self._locate(frontier)
+        taken = frontier.take(0.0)
+        assert taken is not None
+        turn, site = taken
+        bench.give_back(turn, 0.0)
+        frontier.hold(site)
+        assert frontier.take(0.0) is None
+        frontier.resume(site, 0.0)
+        self._locate(frontier)
+        assert frontier.take(0.0) is not None
 
 
 def test_a_host_that_is_set_aside_gives_its_place_to_others(parts: Parts) -> None:

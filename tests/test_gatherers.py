@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from gcs.config import Config
+from gcs.core.rulings import ALL
+from gcs.gatherer.book import book_of
+from gcs.operate.ledger import add_up
+from gcs.store.store import Store
+from tests import treeweb
 from tests.crawling import server
 from tests.gatherers import gatherers
-from tests.servers import redis_server
+from tests.relay import relays
+from tests.servers import redis_server, until
 from tests.soak.gatherers import disasters
 from tests.soak.progress import Progress
 
@@ -29,6 +36,34 @@ def test_disasters(progress: Progress) -> None:
 
 def test_a_disk_is_lost_for_good(progress: Progress) -> None:
     assert "coverage 1.0000" in disasters(3000, 30, random.Random(2), progress, lose_one=True)
+
+
+def test_a_disk_is_lost_after_another_gatherer_has_left(tmp_path: Path) -> None:
+    """What only the one that left knew to have passed on is known to those who stay."""
+    pages = 600
+    settings = ["member.forget_after=5s", "fetch.concurrency=4"]
+    with (
+        redis_server() as redis,
+        treeweb.serve(tmp_path / "hosts", pages=pages, hosts=12) as web,
+        gatherers(redis, web, tmp_path / "g", settings) as group,
+    ):
+        for name in ("one", "two", "three"):
+            group.start(name)
+        group.until(lambda members: len(members) == 3, "three members")
+        group.seed([web.url(0)])
+        until(lambda: len(web.fetched) > pages / 2, "half of the pages", timeout_s=60)
+        group.rule(lambda rulings, epoch: rulings.pause(ALL, epoch))
+        group.drain("one")
+        assert group.wait(60, but=("two", "three")) == {"one": 0}
+        group.lose("two")
+        group.rule(lambda rulings, epoch: rulings.resume(ALL, epoch))
+        assert group.wait(60, but=("one", "two")) == {"three": 0}
+        books = {}
+        for name in ("one", "three"):
+            with Store.open(group.processes[name].directory, Config().store, resume=True) as store:
+                books[store.identity] = book_of(store) | {"reasons": {}}
+    assert set(range(pages)) - set(web.fetched) == set()
+    assert add_up(books).is_balanced
 
 
 @pytest.mark.parametrize("strategy", ["superpage", "hash", "proximity", "twoma", "oma"])
@@ -58,3 +93,29 @@ def test_a_second_gatherer_of_the_same_name_is_refused(tmp_path: Path) -> None:
         assert child.wait(30) == 3
         said = group.processes["two"].log.read_text()
     assert "another gatherer named one is in the crawl" in said
+
+
+def test_what_another_reaches_much_faster_changes_hands(tmp_path: Path) -> None:
+    """Half of the hosts are far from one gatherer, the others from the other; pages that are tried tell."""
+    with (
+        server(tmp_path / "web", 5, hosts=30, pages=4000) as served,
+        redis_server() as redis,
+        gatherers(redis, served, tmp_path / "g", ["fetch.concurrency=8"]) as group,
+    ):
+        near = {host.name: host.address for host in served.web.hosts}
+        far = {name: address.replace("127.", "127.2", 1) for name, address in near.items()}
+        with relays(0.15, served.web.port, {far[name]: near[name] for name in near}):
+            for index, gatherer in enumerate(("one", "two")):
+                hosts = tmp_path / f"hosts-{gatherer}"
+                lines = [
+                    f"{(far if number % 2 == index else near)[name]} {name}\n"
+                    for number, name in enumerate(sorted(near))
+                ]
+                hosts.write_text("".join(lines))
+                group.start(gatherer, f"fetch.hosts={hosts}")
+            group.seed(served.web.seeds)
+            assert set(group.wait(100).values()) == {0}
+            said = "".join(process.log.read_text() for process in group.processes.values())
+        seen = served.judged()
+    assert "locality" in said
+    assert (seen.coverage, seen.duplicates, seen.forbidden) == (1.0, 0, {})

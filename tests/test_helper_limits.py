@@ -268,6 +268,20 @@ def test_modesty_in_words() -> None:
     assert Modesty(nice=False, idle_io=False).words == "It runs with the usual priority."
 
 
+def test_modesty_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that may not set its priority, but has the lowest from its manager, says so."""
+
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(platform, "machine", lambda: "unheard of")
+    monkeypatch.setattr(os, "setpriority", refuse)
+    monkeypatch.setattr(os, "getpriority", lambda *_: 19)
+    assert be_modest().nice
+    monkeypatch.setattr(os, "getpriority", lambda *_: 0)
+    assert not be_modest().nice
+
+
 def test_modesty_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a system that knows neither, nothing is set and nothing fails."""
     monkeypatch.delattr(os, "setpriority")

@@ -169,6 +169,20 @@ def test_the_directory(tmp_path: Path) -> None:
     assert pause.directory({}).name == f"gcs-helper-{os.getuid()}"
 
 
+def test_the_places() -> None:
+    """Root's commands are also for the helper that is a service of the system, others' are not."""
+    own = {"XDG_RUNTIME_DIR": "/run/user/7"}
+    assert pause.places(own, uid=0) == [Path("/run/user/7"), Path("/run/gcs-helper")]
+    assert pause.places(own, uid=7) == [Path("/run/user/7")]
+
+
+async def test_the_helper_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the user's own is not there, the next place is asked."""
+    monkeypatch.setattr(pause, "places", lambda: [tmp_path / "own", tmp_path])
+    async with running(tmp_path):
+        assert (await tell("pause")).may_work is False
+
+
 async def test_a_system_without_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are no such sockets and signals a helper runs all the same, and says how to stop it."""
     monkeypatch.delattr(signal, "SIGUSR1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,21 +19,25 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Member, Pulse
 from gcs.config import Config
-from gcs.core.holdings import NOBODY, Charter, Holdings, Standing
+from gcs.core.holdings import NOBODY, Charter, Holdings, Range, Standing
+from gcs.core.origins import Origin
 from gcs.core.placement import Plan
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
-from gcs.core.urls import key
+from gcs.core.urls import key, part
 from gcs.fetch.transport import Transport
+from gcs.gatherer import handover
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import Crawl
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.handover import HandOver
 from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
-from gcs.gatherer.node import HEARD, Node
+from gcs.gatherer.node import HEARD, Node, Received
 from gcs.gatherer.seeds import cleaning
 from gcs.gatherer.visit import Visitor
+from gcs.leader.leader import Leader
+from gcs.leader.reports import Account
 from gcs.store import mail, moving
 from gcs.store.records import Batch, Finished, Found, State
 from gcs.store.store import Store
@@ -112,8 +117,8 @@ def _entries(piece: bytes) -> list[tuple[str, str]]:
     letter = mail.unpack(piece)
     if letter.kind == "rows":
         return [("row", each) for each in moving.unpack(letter.data).keys]
-    if letter.kind == "found":
-        return [("found", each.key) for each in letter.found]
+    if letter.kind in ("found", "known"):
+        return [(letter.kind, each.key) for each in letter.found]
     return [("mail", msgpack.unpackb(letter.data)[0])]
 
 
@@ -161,6 +166,188 @@ def test_what_was_passed_into_a_lost_range_is_found_again(tmp_path: Path) -> Non
     trio.run(run)
 
 
+def test_who_was_thought_lost_sends_everything_again(tmp_path: Path) -> None:
+    """It has missed which ranges were lost meanwhile, so whatever it ever passed on may be among them."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            await here.node.adopt(here.charter(1, "A"))
+            _, passed = here.node.sorted_out([Found(ONE, 1)], always=False)
+            await here.node.crawl.commit(Batch(passed=passed))
+            await here.node.crawl.commit(Batch(acked={"A": 1}))
+            await here.node.adopt(here.charter(9, "B", members={"B": "B"}, departed=[here.node.id, "A"]))
+            for task in (here.hand_over.run, here.exchange.send, here.exchange.forget):
+                nursery.start_soon(task)
+            assert await delivered(here, "B", 2) == [("found", ONE)]
+            assert not here.node.resend
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+class TestWitnesses:
+    """What a gatherer only has to know of, in case that its owner is lost."""
+
+    async def _told(self, here: Gatherer, sender: str, number: int, epoch: int, found: Found) -> None:
+        piece = mail.pack_known([found])
+        batch = ("batch", sender, number, number, 1, epoch, msgpack.packb([piece]))
+        await here.board.inbox(here.node.id).out(*batch)
+
+    @pytest.mark.parametrize(("epoch", "is_sent"), [(2, False), (1, True)])
+    def test_it_is_remembered(self, epoch: int, is_sent: bool, tmp_path: Path) -> None:
+        """Told by one who follows an older plan, its owner may have been lost since, and has to be told."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                await here.node.adopt(here.charter(2, "B"))
+                nursery.start_soon(here.exchange.receive)
+                await self._told(here, "A", 1, epoch, Found(ONE, 3))
+                with trio.fail_after(5):
+                    await here.exchange.received.wait()
+                row = here.node.store.get(ONE)
+                assert row is not None
+                assert (row.state, row.depth) == (State.PASSED, 3)
+                assert bool(here.node.store.outboxes()) == is_sent
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    def test_it_is_queued_by_its_owner(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                await here.node.adopt(here.charter(2, here.node.id))
+                nursery.start_soon(here.exchange.receive)
+                await self._told(here, "A", 1, 1, Found(ONE))
+                with trio.fail_after(5):
+                    await here.exchange.received.wait()
+                assert here.node.store.counts().queued == 1
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    def test_another_is_told_when_one_is_gone(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                await here.node.adopt(here.charter(1, "B"))
+                told = here.node.witnesses([Found(ONE)])
+                assert [to for to, _ in told] == ["A"]
+                await here.node.crawl.commit(Batch(told=told))
+                members = {here.node.id: "me", "B": "B", "C": "C"}
+                await here.node.adopt(here.charter(2, "B", members=members, departed=["A"]))
+                for task in (here.hand_over.run, here.exchange.send):
+                    nursery.start_soon(task)
+                assert await delivered(here, "C", 2) == [("known", ONE)]
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    def test_there_is_none_without_a_third(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here:
+                assert here.node.witnesses([Found(ONE)]) == []
+                await here.node.adopt(here.charter(1, "B", members={here.node.id: "me", "B": "B"}))
+                assert here.node.witnesses([Found(ONE)]) == []
+
+        trio.run(run)
+
+    def test_all_is_told_before_leaving(self, tmp_path: Path) -> None:
+        """A gatherer that was drained says that it has left when others have what it had passed on."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                await here.node.adopt(here.charter(1, "B"))
+                _, passed = here.node.sorted_out([Found(ONE)], always=False)
+                await here.node.crawl.commit(Batch(passed=passed))
+                await here.node.crawl.commit(Batch(acked={"B": 1}))
+                await here.node.drain()
+                await here.node.adopt(here.charter(2, "B", members={"A": "A", "B": "B"}))
+                for other in ("A", "B"):
+                    await here.board.beat(other, 1, Pulse(other, "x", epoch=2))
+                for task in (here.hand_over.run, here.exchange.send, here.exchange.forget):
+                    nursery.start_soon(task)
+                left = []
+                for told in ([("known", ONE)], []):
+                    await here.membership._look_around()
+                    left.append(here.node.has_left)
+                    assert await delivered(here, "A", 1) == told
+                assert left == [False, True]
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+
+def test_pages_of_one_whose_disk_is_lost_are_fetched_again(tmp_path: Path) -> None:
+    """Those that came from it, or through another, and had been fetched by then; of one that left, none."""
+    old, new, other, left = (key(f"http://{name}.example/") for name in ("old", "new", "other", "left"))
+
+    def done(each: str, at: float) -> Finished:
+        return Finished(key=each, state=State.DONE, status=200, at=at, attempts=1)
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            me, now = here.node.id, here.node.clock()
+            await here.node.adopt(here.charter(1, me, "A"))
+            through_b = [Origin("Z", *part(other), now - 100)]
+            for sender, each, came in (("A", old, []), ("B", other, through_b), ("C", left, [])):
+                ends: list[tuple[str, Range]] = [(sender, part(each))]
+                received = Received(Batch(), ends, came)
+                await here.node.take_in(deque([received]).popleft)
+            before = [done(each, now - 200) for each in (old, other, left)]
+            await here.node.crawl.commit(Batch(finished=[*before, done(new, now + 100)]))
+            members = {me: "me", "B": "B"}
+            gone = {"departed": ["A", "C", "Z"], "destroyed": ["A", "Z"]}
+            await here.node.adopt(here.charter(2, me, me, members=members, **gone))
+            assert not here.node.is_quiet()
+            nursery.start_soon(here.hand_over.run)
+            with trio.fail_after(5):
+                while any(here.node.refetch):
+                    await here.node.changed.wait()
+            rows = {each: here.node.store.get(each) for each in (old, other, left, new)}
+            again = {each for each, row in rows.items() if row and row.state is State.QUEUED}
+            assert again == {old, other}
+            assert {each.gatherer for each in here.node.origins} == {"B", "C"}
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_whose_pages_a_range_has_is_said_with_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, me, "A"))
+            await here.node.take_in(lambda: Received(ends=[("A", ("", None))]))
+            await here.node.adopt(here.charter(2, "B", me))
+            for task in (here.hand_over.run, here.exchange.send):
+                nursery.start_soon(task)
+            assert await delivered(here, "B", 1) == [("mail", "origins"), ("mail", "end")]
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_a_receiver_that_is_lost_holds_up_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hand-over that waits for room in the outbox of one that is lost goes to another."""
+    monkeypatch.setattr(handover, "UNSENT_BYTES", 0)
+    monkeypatch.setattr(handover, "ROWS_AT_ONCE", 1)
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, me))
+            await here.node.crawl.commit(Batch(found=[Found(ONE)]))
+            await here.node.adopt(here.charter(2, "A", me))
+            for task in (here.hand_over.run, here.exchange.send, here.exchange.forget):
+                nursery.start_soon(task)
+            await trio.sleep(0.3)
+            assert here.node.store.outboxes()["A"].entries == 1
+            await here.node.adopt(here.charter(3, "B", me, members={"B": "B"}, departed=["A"]))
+            assert ("row", ONE) in await delivered(here, "B", 2)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
 def test_a_piece_that_cannot_be_sent_holds_up_no_other(tmp_path: Path) -> None:
     async def run() -> None:
         async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
@@ -199,6 +386,28 @@ def test_silence_counts_over_a_restart(silent_s: float, tmp_path: Path) -> None:
         async with gatherer(tmp_path / "s") as again:
             again.node.rulings = Rulings()
             assert again.node.may_begin() == (silent_s == 0)
+
+    trio.run(run)
+
+
+def test_who_has_left_gets_nothing(tmp_path: Path) -> None:
+    """Though it had reported before; and it is not among those whose disks are lost."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, me, members={me: "me", "L": "L"}))
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+            own = Account.from_bytes(await leader.account())
+            theirs = Account(replace(own.report, gatherer="A"), [])
+            members = {
+                me: Member(me, 1, Pulse("me", "x", epoch=1), 0.0),
+                "A": Member("A", 1, Pulse("A", "x", epoch=1, standing="left"), 0.0),
+            }
+            charter = leader._planned(2, [], {me: own, "A": theirs}, members, {"A", "L"})
+            assert charter.members == {me: "me"}
+            assert {owner for _, owner in charter.owners} == {me}
+            assert (charter.departed, charter.destroyed) == (["A", "L"], ["L"])
 
     trio.run(run)
 

@@ -263,6 +263,24 @@ class TestProximity:
         placement.observe(site_key(1), "b", 0.001)
         assert placement.owner(site_key(1)) == "a"
 
+    def test_a_delay_that_is_measured_again_counts_if_it_is_clearly_smaller(self) -> None:
+        """At the next replan; what differs by little, or by a few milliseconds, moves nothing."""
+        placement = ProximityPlacement("abc", domain=last_two)
+        for n in (1, 2, 3):
+            placement.announce(site_key(n), "a")
+            placement.observe(site_key(n), "a", 0.2 if n < 3 else 0.008)
+            placement.observe(site_key(n), "b", 0.3)
+        placement.replan(["a", "b"])
+        placement.measured(site_key(1), "c", 0.1)
+        placement.measured(site_key(2), "c", 0.16)
+        placement.measured(site_key(3), "c", 0.004)
+        plan = placement.replan(["a", "b", "c"])
+        assert [plan.owner(site_key(n)) for n in (1, 2, 3)] == ["c", "a", "a"]
+        placement.measured(site_key(2), "a", 0.9)
+        assert placement.replan().owner(site_key(2)) == "c"
+        placement.measured(site_key(9), "a", 0.1)
+        assert placement.probes() == []
+
     def test_decides_with_the_answers_that_came(self) -> None:
         """At a replan a missing answer is not waited for; without any, the announcer keeps the domain."""
         placement = ProximityPlacement(GATHERERS, domain=last_two)

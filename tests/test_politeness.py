@@ -436,20 +436,6 @@ def test_hosts_that_share_a_name() -> None:
     assert taken(workbench, 5.0).host == "https"
 
 
-def test_a_request_outside_of_turns_heeds_the_name() -> None:
-    """A robots.txt that leads to another port of its host is asked for there when the host has rested."""
-    workbench = bench()
-    workbench.locate("http", [], "example.org")
-    workbench.set_crawl_delay("http", 5.0)
-    workbench.wake("http", 0.0)
-    turn = taken(workbench, 0.0)
-    workbench.sent(turn, 0.0)
-    assert workbench.reserve("https", 1.0, "example.org") == 5.0
-    workbench.done(turn, 1.0)
-    assert workbench.take(5.9) is None
-    assert taken(workbench, 6.0).host == "http"
-
-
 def test_a_shared_name_is_forgotten() -> None:
     """Nothing is kept of a name when its hosts are asleep and have rested."""
     workbench = bench()
@@ -474,7 +460,7 @@ def test_a_host_that_holds_its_name_may_be_sent_to_rest() -> None:
     assert workbench.take(0.1) is None
     workbench.wake("h2", 0.2)
     assert workbench.take(0.2) is None
-    assert workbench.reserve("h1", 0.3) == 1.3
+    workbench.set_aside("h1", 2.3)
     workbench.done(first, 0.4)
     workbench.sleep("z")
     second = taken(workbench, 2.3)
@@ -761,18 +747,3 @@ def test_a_host_that_failed_and_slept_is_asked_again() -> None:
     again = bench.take(3.0)
     assert again is not None
     bench.done(again, 3.5)
-
-
-def test_a_request_outside_of_turns_is_reserved_for() -> None:
-    """A request that no turn was taken for waits as long as one would, and the next turn waits for it."""
-    bench = Workbench(1, 4, 1.0, 0.0, 60.0)
-    bench.locate("h", ["a"])
-    bench.wake("h", 0.0)
-    turn = bench.take(0.0)
-    assert turn is not None
-    bench.sent(turn, 0.0)
-    bench.done(turn, 0.1)
-    assert bench.reserve("h", 0.2) == 1.0
-    assert bench.reserve("h", 1.2) == 2.0
-    assert bench.take(2.5) is None
-    assert bench.take(3.0) is not None

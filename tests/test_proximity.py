@@ -32,6 +32,8 @@ from tests.servers import redis_server
 from tuplespace import Space, Spaces, memory
 
 SITES = Sites(registered_domain)
+AGAIN_S = 50.0
+DOMAIN = ("domain", str, str, str, float, int)
 
 
 def host(name: str) -> str:
@@ -42,6 +44,11 @@ def host(name: str) -> str:
 def site(name: str) -> str:
     """The domain of a name."""
     return SITES.of(host(name))
+
+
+def owners(one: Proximity) -> dict[str, str]:
+    """Whose domains are, as a gatherer knows it."""
+    return {site: decision.owner for site, decision in one.table.items()}
 
 
 @dataclass
@@ -83,6 +90,8 @@ class Crew:
             measure=measure,
             keep=keep,
             stored=[(each.removeprefix(META), value) for each, value in disk.items()],
+            again_after_s=AGAIN_S,
+            clock=trio.current_time,
         )
         self.scopes[name] = trio.CancelScope()
 
@@ -98,7 +107,7 @@ class Crew:
 
     async def domains(self) -> list[tuple[str, str]]:
         """The decisions as the space has them."""
-        return sorted([(str(s), str(o)) async for _, s, o in self.space.scan("domain", str, str)])
+        return sorted([(str(each[1]), str(each[2])) async for each in self.space.scan(*DOMAIN)])
 
     async def rest(self) -> int:
         """How many other tuples there are."""
@@ -136,13 +145,16 @@ async def test_a_new_domain_goes_to_the_nearest() -> None:
         group.members["a"].noticed([host("x.test")])
         group.members["a"].noticed([host("x.test")])
         await trio.sleep(1)
-        assert [each.table for each in group.members.values()] == [{site("x.test"): "b"}] * 3
+        assert [owners(each) for each in group.members.values()] == [{site("x.test"): "b"}] * 3
         assert sorted(name for _, name, _ in group.measured) == ["a", "b", "c"]
         assert await group.domains() == [(site("x.test"), "b")]
         assert await group.rest() == 0
         await trio.sleep(1)
         kept = [disk[META + site("x.test")] for disk in group.disks.values()]
-        assert [msgpack.unpackb(each) for each in kept] == [["b", 0.3], ["b", 0.1], ["b", 0.2]]
+        decision = ["b", "http://x.test", 0.1, 0]
+        assert [msgpack.unpackb(each)[:2] for each in kept] == [
+            [decision, delay] for delay in (0.3, 0.1, 0.2)
+        ]
         assert group.members["c"].delays() == {site("x.test"): 0.2}
 
 
@@ -170,18 +182,18 @@ async def test_of_several_announcers_the_oldest_decides() -> None:
             announced = [e async for e in group.space.scan("announce", str, str, str)]
         await trio.sleep(DECIDE_WITHIN_S + 5)
         assert await group.domains() == [(site("x.test"), str(announced[0][3]))]
-        assert {each.table[site("x.test")] for each in group.members.values()} == {announced[0][3]}
+        assert {each.table[site("x.test")].owner for each in group.members.values()} == {announced[0][3]}
 
 
 @pytest.mark.virtual_time
 async def test_two_decisions() -> None:
     """Of two decisions about one domain all follow the older, and the younger is removed."""
-    async with crew({"a": {"x.test": 0.1}, "b": {}}) as group:
-        await group.space.out("domain", site("x.test"), "b")
-        await group.space.out("domain", site("x.test"), "a")
+    async with crew({"a": {"x.test": 0.1}, "b": {"x.test": 0.1}}) as group:
+        for owner in "ba":
+            await group.space.out("domain", site("x.test"), owner, "http://x.test", 0.1, 0)
         await trio.sleep(12)
         assert await group.domains() == [(site("x.test"), "b")]
-        assert [each.table for each in group.members.values()] == [{site("x.test"): "b"}] * 2
+        assert [owners(each) for each in group.members.values()] == [{site("x.test"): "b"}] * 2
 
 
 @pytest.mark.virtual_time
@@ -193,7 +205,7 @@ async def test_a_silent_member() -> None:
         await trio.sleep(DECIDE_WITHIN_S - 1)
         assert not group.members["a"].table
         await trio.sleep(2)
-        assert {each.table[site("x.test")] for each in group.members.values()} == {"b"}
+        assert {each.table[site("x.test")].owner for each in group.members.values()} == {"b"}
 
 
 @pytest.mark.virtual_time
@@ -206,7 +218,7 @@ async def test_an_announcer_that_dies() -> None:
         group.alive = ["a", "b"]
         await trio.sleep(12)
         assert await group.domains() == [(site("x.test"), "a")]
-        assert group.members["b"].table == {site("x.test"): "a"}
+        assert owners(group.members["b"]) == {site("x.test"): "a"}
 
 
 @pytest.mark.virtual_time
@@ -228,13 +240,13 @@ async def test_redis_lost_the_table() -> None:
         assert before == [(site("x.test"), "a"), (site("y.test"), "b")]
         for name in "ab":
             group.stop(name)
-        while await group.space.inp("domain", str, str) is not None:
+        while await group.space.inp(*DOMAIN) is not None:
             pass
         for name in "ab":
             await group.start(name)
         await trio.sleep(12)
         assert await group.domains() == before
-        assert [each.table for each in group.members.values()] == [dict(before)] * 2
+        assert [owners(each) for each in group.members.values()] == [dict(before)] * 2
         # And what was measured before is still reported.
         assert group.members["a"].delays()[site("x.test")] == 0.1
 
@@ -254,15 +266,75 @@ async def test_redis_lost_an_announcement() -> None:
 
 @pytest.mark.virtual_time
 async def test_who_joins_late_learns_the_table() -> None:
-    """A gatherer that comes later gets every decision, and measures nothing of it."""
+    """A gatherer that comes later gets every decision, and measures nothing while it may own nothing."""
     async with crew({"a": {}, "b": {}}, silent="b") as group:
         group.alive = ["a"]
         group.members["a"].noticed([host("x.test"), host("y.test")])
         await trio.sleep(2)
         late = await group.start("b")
         await trio.sleep(1)
-        assert late.table == {site("x.test"): "a", site("y.test"): "a"}
+        assert owners(late) == {site("x.test"): "a", site("y.test"): "a"}
         assert {name for _, name, _ in group.measured} == {"a"}
+
+
+@pytest.mark.virtual_time
+async def test_who_joins_takes_over_what_is_clearly_nearer() -> None:
+    """It measures what is known, some domains a second; all follow it, also who is started again."""
+    near = {"x.test": 0.3, "y.test": 0.99, "z.test": 0.1}
+    async with crew({"a": {"z.test": 0.102}, "b": near}, silent="b") as group:
+        group.alive = ["a"]
+        others = [f"d{number}.test" for number in range(60)]
+        group.members["a"].noticed([host(name) for name in (*near, *others)])
+        await trio.sleep(60)
+        group.alive = ["a", "b"]
+        group.charter = charter(1, "a")
+        late = await group.start("b")
+        await trio.sleep(30)
+        expected = dict.fromkeys([site(name) for name in (*near, *others)], "a") | {site("x.test"): "b"}
+        assert owners(late) == owners(group.members["a"]) == expected == dict(await group.domains())
+        assert late.reason() == group.members["a"].reason() == REASON
+        assert late.delays()[site("z.test")] == 0.1
+        at = [when for when, who, _ in group.measured if who == "b"]
+        assert len(at) == len(expected)
+        assert max(sum(t <= u < t + 1 for u in at) for t in at) <= 11
+        group.stop("a")
+        await trio.sleep(2)
+        assert owners(await group.start("a")) == expected
+
+
+@pytest.mark.virtual_time
+async def test_the_network_changes() -> None:
+    """Old delays are measured again; a domain goes to who is clearly nearer by then, and else stays."""
+    distances: dict[str, dict[str, float]] = {
+        "a": {"x.test": 0.1, "y.test": 0.1},
+        "b": {"x.test": 0.2, "y.test": 0.11},
+    }
+    async with crew(distances) as group:
+        group.members["a"].noticed([host("x.test"), host("y.test")])
+        await trio.sleep(5)
+        assert await group.domains() == [(site("x.test"), "a"), (site("y.test"), "a")]
+        distances["a"] = {"x.test": 0.5, "y.test": 0.12}
+        await trio.sleep(AGAIN_S / 2)
+        assert len(group.measured) == 4
+        await trio.sleep(AGAIN_S)
+        assert len(group.measured) == 8
+        assert await group.domains() == [(site("x.test"), "b"), (site("y.test"), "a")]
+        assert group.members["a"].table == group.members["b"].table
+        assert group.members["a"].table[site("x.test")].seconds == 0.2
+
+
+@pytest.mark.virtual_time
+async def test_redis_has_an_older_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was decided anew is put up again when Redis has lost that."""
+    monkeypatch.setattr(proximity, "LOOK_OVER_EVERY_S", 20.0)
+    async with crew({"a": {"x.test": 0.1}, "b": {}}) as group:
+        group.members["a"].noticed([host("x.test")])
+        await trio.sleep(3)
+        newer = group.members["a"].table[site("x.test")]._replace(owner="b", version=3)
+        for each in group.members.values():
+            each._told(site("x.test"), newer)
+        await trio.sleep(30)
+        assert await group.domains() == [(site("x.test"), "b")]
 
 
 @pytest.mark.virtual_time
@@ -409,7 +481,7 @@ def test_gatherers_decide_about_domains(tmp_path: Path) -> None:
             overhead = [each.pulse.facts["overhead_percent"] for each in members]
 
             async def domains(board: Board) -> dict[str, str]:
-                return {str(s): str(o) async for _, s, o in board.domains.scan("domain", str, str)}
+                return {str(each[1]): str(each[2]) async for each in board.domains.scan(*DOMAIN)}
 
             decided = group.ask(domains)
         seen = served.judged()
@@ -420,6 +492,6 @@ def test_gatherers_decide_about_domains(tmp_path: Path) -> None:
     for name in ("one", "two"):
         with View(tmp_path / "g" / name) as view:
             kept = {each: view.get_meta(META + each) for each in decided}
-        on_disk = {each: msgpack.unpackb(value)[0] for each, value in kept.items() if value}
+        on_disk = {each: msgpack.unpackb(value)[0][0] for each, value in kept.items() if value}
         assert len(on_disk) > 6
         assert on_disk.items() <= decided.items()

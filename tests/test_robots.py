@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 import pytest
 import trio
@@ -401,6 +402,7 @@ class Web:
         headers: bytes = b"",
         timeout_s: float | None = None,
         max_body_bytes: int | None = None,
+        on_sent: Callable[[float], None] | None = None,
     ) -> Outcome:
         """The answer to a URL."""
         self.asked.append(f"{origin}{target}")
@@ -429,45 +431,50 @@ def moved(location: str) -> Response:
     return response(301, headers={"location": location})
 
 
+async def sought(cache: RobotsCache, origin: Origin) -> Rules:
+    """The rules of an origin, asked for wherever redirects lead."""
+    inquiry = cache.begin(origin)
+    assert inquiry is not None
+    while (found := cache.heed(inquiry, await cache.fetch(inquiry))) is None:
+        pass
+    return found
+
+
 @pytest.mark.virtual_time
-async def test_robots_are_fetched_once() -> None:
-    """Many tasks that need the rules of an origin at once share one fetch, and later ones need none."""
+async def test_robots_are_asked_for_once() -> None:
+    """There is one inquiry about an origin at a time, and none is needed while its rules hold."""
     web = Web({"http://h.example/robots.txt": FORBIDDING})
     clock = Clock()
     cache = RobotsCache(web, AGENT, clock=clock)
     assert cache.known(HOST, clock()) is None
-    async with trio.open_nursery() as nursery:
-        for _ in range(20):
-            nursery.start_soon(cache.rules, HOST)
-    found = await cache.rules(HOST)
+    inquiry = cache.begin(HOST)
+    assert inquiry is not None
+    assert cache.begin(HOST) is None
+    found = cache.heed(inquiry, await cache.fetch(inquiry))
+    assert found is not None
     assert not found.allowed("/x")
     assert cache.known(HOST, clock()) is found
     assert web.asked == ["http://h.example/robots.txt"]
     clock.now += DAY_S
     assert cache.known(HOST, clock()) is None
-    await cache.rules(HOST)
+    await sought(cache, HOST)
     assert len(web.asked) == 2
 
 
 @pytest.mark.virtual_time
-async def test_a_cancelled_fetch_is_taken_over() -> None:
-    """When the task that fetches is cancelled, one that waits fetches in its place."""
+async def test_a_cancelled_inquiry_can_be_begun_again() -> None:
+    """An inquiry ends when its task is cancelled."""
     web = Web({"http://h.example/robots.txt": FORBIDDING})
     cache = RobotsCache(web, AGENT, clock=trio.current_time)
-    async with trio.open_nursery() as nursery:
-        with trio.move_on_after(0.5):
-            nursery.start_soon(trio.sleep, 0)
-            async with trio.open_nursery() as inner:
-                inner.start_soon(cache.rules, HOST)
-                await trio.sleep(0.1)
-                nursery.start_soon(cache.rules, HOST)
+    with trio.move_on_after(0.5):
+        await sought(cache, HOST)
+    assert not (await sought(cache, HOST)).allowed("/x")
     assert len(web.asked) == 2
-    assert cache.known(HOST, trio.current_time()) is not None
 
 
 @pytest.mark.virtual_time
 async def test_redirects_are_followed_to_other_hosts() -> None:
-    """Five redirects are followed, and what is found holds for the host that was asked first."""
+    """Five redirects are followed, one step at a time, and what is found holds for the host asked first."""
     web = Web(
         {
             "http://h.example/robots.txt": moved("https://h.example/robots.txt"),
@@ -478,11 +485,16 @@ async def test_redirects_are_followed_to_other_hosts() -> None:
             "http://other.example/": FORBIDDING,
         }
     )
-    cache = RobotsCache(web, AGENT, rest_s=lambda _: 2.0, clock=trio.current_time)
-    began = trio.current_time()
-    assert not (await cache.rules(HOST)).allowed("/x")
+    cache = RobotsCache(web, AGENT, clock=trio.current_time)
+    inquiry = cache.begin(HOST)
+    assert inquiry is not None
+    assert cache.heed(inquiry, await cache.fetch(inquiry)) is None
+    assert (str(inquiry.asked), inquiry.target) == ("https://h.example", "/robots.txt")
+    while (found := cache.heed(inquiry, await cache.fetch(inquiry))) is None:
+        pass
+    assert not found.allowed("/x")
     assert len(web.asked) == 6
-    assert trio.current_time() - began == pytest.approx(6 * 1.0 + 5 * 2.0)
+    assert cache.known(HOST, trio.current_time()) is found
     assert len(cache) == 1
 
 
@@ -508,7 +520,7 @@ async def test_every_answer_leads_to_rules(
     """Endless redirects mean that there is no file; failures and torn answers, that it must be waited for."""
     web = Web(answers)
     cache = RobotsCache(web, AGENT, clock=trio.current_time)
-    assert (await cache.rules(HOST)).standing is standing
+    assert (await sought(cache, HOST)).standing is standing
     assert len(web.asked) == requests
 
 
@@ -520,12 +532,12 @@ async def test_a_failing_host_is_remembered_as_failing() -> None:
     cache = RobotsCache(web, AGENT, clock=clock)
     assert cache.failure(HOST) is None
     for failures in range(1, 5):
-        found = await cache.rules(HOST)
+        found = await sought(cache, HOST)
         assert found.failures == failures
         assert cache.failure(HOST) == Failure(Reason.CONNECT, "Nobody is there.")
         clock.now = found.until
     web.answers["http://h.example/robots.txt"] = FORBIDDING
-    assert (await cache.rules(HOST)).failures == 0
+    assert (await sought(cache, HOST)).failures == 0
     assert cache.failure(HOST) is None
 
 
@@ -536,7 +548,7 @@ async def test_a_restart_does_not_ask_again() -> None:
     web = Web({f"{host}/robots.txt": FORBIDDING for host in hosts})
     cache = RobotsCache(web, AGENT, clock=trio.current_time, capacity=3)
     for host in hosts:
-        await cache.rules(host)
+        await sought(cache, host)
     stored = cache.changed()
     assert [host for host, _ in stored] == hosts[2:]
     assert cache.changed() == []
@@ -544,7 +556,9 @@ async def test_a_restart_does_not_ask_again() -> None:
     again.restore([*stored, (hosts[0], b"broken")])
     assert len(again) == 3
     web.asked.clear()
-    assert not (await again.rules(hosts[4])).allowed("/x")
+    found = again.known(hosts[4], trio.current_time())
+    assert found is not None
+    assert not found.allowed("/x")
     assert web.asked == []
 
 
@@ -554,15 +568,15 @@ async def test_robots_over_the_real_transport() -> None:
     moved_inside = b"HTTP/1.1 301 Moved\r\nLocation: http://10.0.0.1/\r\nContent-Length: 0\r\n\r\n"
     async with asked(replies(ok(body), moved_inside), agent=AGENT) as (server, transport):
         cache = RobotsCache(transport, AGENT)
-        found = await cache.rules(server.origin)
+        found = await sought(cache, server.origin)
         assert found.standing is Standing.READ
         assert not found.allowed("/x")
-        assert await cache.rules(server.origin) is found
+        assert cache.known(server.origin, time.time()) is found
         assert server.requests[0].startswith(b"GET /robots.txt HTTP/1.1\r\n")
         assert AGENT.encode() in server.requests[0]
         assert len(server.requests) == 1
     async with asked(replies(moved_inside)) as (server, transport):
-        found = await RobotsCache(transport, AGENT).rules(server.origin)
+        found = await sought(RobotsCache(transport, AGENT), server.origin)
         assert found.standing is Standing.UNREACHABLE
 
 

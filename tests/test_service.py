@@ -131,8 +131,10 @@ async def test_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                     nursery.start_soon(here.exchange.send)
                     nursery.start_soon(here.node.adopt, here.charter(1, here.node.id))
                     hung = await until(listening, lambda said: "store hung" in said.get("STATUS", ""))
+                    assert service.trouble() == "store hung"
                     goes_on.set()
                     await until(listening, lambda said: "WATCHDOG" in said)
+                    assert not service.trouble()
                     nursery.cancel_scope.cancel()
     assert hung == {"STATUS": "store hung"}
 

@@ -20,7 +20,8 @@ from gcs.store.columns import batch_of_columns, pack_columns, pack_row
 from gcs.store.database import JOURNAL, Database
 from gcs.store.records import Batch, Finished, State
 from gcs.store.store import Store
-from gcs.summary.records import SCHEMA, Edge, Heading, Summary
+from gcs.summary.records import Edge, Heading, Summary
+from gcs.summary.schema import SCHEMA
 
 SMALL = config.Store(keep_free_bytes=0, segment_rows=100)
 SCHEMAS = {

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcs.summary import Document, Edge, Heading, Summary, formats, sml
-from gcs.summary.records import SCHEMA, VERSION, Fetched, NewerRecord, instant
+from gcs.summary.records import VERSION, Fetched, NewerRecord, instant
+from gcs.summary.schema import SCHEMA
 
 TEXTS = st.text(max_size=40) | st.text("\x00\x01\x1f\r\n\t\\&<>\"'; ]uaé\ufffe\uffff𝄞", max_size=12)
 TIMES = st.integers(0, 4 * 10**15).map(lambda microseconds: microseconds / 1e6)

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 from gcs.board import Board
 from gcs.config import Fetch
-from gcs.core.holdings import Charter, Holdings, Range
+from gcs.core.holdings import Charter, Holdings
 from gcs.core.placement import Plan
 from gcs.core.politeness import OPEN_REQUESTS, OPEN_S, Manner, Workbench
 from gcs.core.turns import NOBODY, LastUse, is_shared, name_range, overlaps, rest_s
 from gcs.core.urls import AFTER, PATH, key
 from gcs.gatherer.exchange import Exchange, end_marker, manners
 from gcs.gatherer.manners import Hosts
-from gcs.gatherer.node import Node
+from gcs.gatherer.node import Node, Received
 from gcs.gatherer.turns import Turns
-from gcs.store.records import Batch, host_of
+from gcs.store.records import host_of
 from tuplespace import Space, Unavailable, memory
 from tuplespace.backend import Terms
 
@@ -281,10 +281,10 @@ def test_manners_are_those_of_the_range() -> None:
     crawl = SimpleNamespace(recall=heard.extend)
     store = SimpleNamespace(applied=dict)
     exchange = Exchange(cast(Node, SimpleNamespace(store=store, crawl=crawl)), cast(Board, None))
-    ends: list[tuple[str, Range]] = []
+    received = Received()
     for letter in (*manners(known), end_marker(HOST + PATH + "m", None)):
-        exchange._heed("sender", letter, Batch(), ends)
-    assert ends == [("sender", (HOST + PATH + "m", None))]
+        exchange._heed("sender", letter, received)
+    assert received.ends == [("sender", (HOST + PATH + "m", None))]
     for manner in heard:
         two.recall(manner, 50.0)
     two.wake(HOST, 50.0)

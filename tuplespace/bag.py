@@ -13,7 +13,7 @@ import bisect
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tuplespace.backend import Delivery, Event, Fence, Statistics, Terms
@@ -81,6 +81,29 @@ class Bag:
     _fences: dict[str, int] = field(default_factory=dict)
     _last: int = 0
     _order: int = 0
+
+    # Going back
+
+    def snapshot(self) -> Bag:
+        """What is in it now, without those who wait or listen."""
+        kept = Bag()
+        kept.tuples = {number: replace(stored) for number, stored in self.tuples.items()}
+        kept.leases = {
+            name: replace(lease, numbers=list(lease.numbers)) for name, lease in self.leases.items()
+        }
+        kept._buckets = defaultdict(list, {bucket: list(found) for bucket, found in self._buckets.items()})
+        kept._signatures = defaultdict(set, {tag: set(found) for tag, found in self._signatures.items()})
+        kept._declared, kept._due, kept._fences = dict(self._declared), list(self._due), dict(self._fences)
+        kept._elections = defaultdict(Election, {name: replace(e) for name, e in self._elections.items()})
+        kept._last, kept._order = self._last, self._order
+        return kept
+
+    def restore(self, snapshot: Bag) -> None:
+        """Be as it was then: what was written since is gone, and what was removed is back."""
+        kept = snapshot.snapshot()
+        waiters, listeners = self.waiters, self.listeners
+        self.__dict__.update(kept.__dict__)
+        self.waiters, self.listeners = waiters, listeners
 
     # Writing
 

@@ -102,6 +102,8 @@ class Charter:
     """Ranges whose rows were lost: what was passed to them has to be passed on again."""
     departed: Sequence[str] = ()
     """Ids of members that were lost with their disks, or have left for good."""
+    destroyed: Sequence[str] = ()
+    """Those of them that have not left, but were lost."""
     reason: str = ""
     strategy: str = ""
     state: bytes = b""
@@ -123,6 +125,7 @@ class Charter:
                 "members": dict(self.members),
                 "lost": list(self.lost),
                 "departed": list(self.departed),
+                "destroyed": list(self.destroyed),
                 "reason": self.reason,
                 "strategy": self.strategy,
                 "state": self.state,

@@ -429,26 +429,6 @@ class Workbench:
         if known.due is None and not self._is_busy(known):
             self._rest(known, until)
 
-    def reserve(self, host: str, now: float, name: str = "") -> float:
-        """When a request outside of turns may be sent; the turns that follow keep their distance from it.
-
-        `name` is the one that the host may share with others, if it was not located.
-        """
-        known = self._known(host)
-        lines = known.addresses
-        if not lines and name in self._names:
-            lines = (self._names[name],)
-        at = max(now, known.free_at, *(line.free_at for line in lines))
-        if known.unsent or any(line.unsent for line in lines):
-            # Nobody knows yet when that one is sent; it may be only now.
-            at = max(at, now + self._delay_of(known))
-        known.free_at = at + self._delay_of(known)
-        for line in lines:
-            line.free_at = known.free_at if line.is_name else at + self._delay_s
-        if not self._is_busy(known):
-            self._rest(known, known.free_at)
-        return at
-
     def bounds(self, turn: Turn) -> tuple[float, float]:
         """The distance that requests in a turn keep, and until when it is sure that nobody else has it."""
         host = turn._host

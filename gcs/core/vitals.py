@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Final
+
+UNWATCHED_S: Final = 10.0
+"""Within so long each part has to answer, if no watchdog says how long."""
 
 
 class Sign:
@@ -27,3 +31,9 @@ class Sign:
 def silent(signs: Mapping[str, Sign], now: float, within_s: float) -> list[str]:
     """The parts that should have answered, and have not done so within an interval."""
     return [name for name, sign in signs.items() if now - sign.due > within_s]
+
+
+def trouble(signs: Mapping[str, Sign], now: float, within_s: float) -> str:
+    """Which parts are silent, in words; "" while all is well."""
+    ill = silent(signs, now, within_s)
+    return f"{', '.join(ill)} hung" if ill else ""

@@ -1,12 +1,11 @@
 """The robots rules of the hosts that a gatherer asks: fetched when needed, kept while they hold.
 
-`RobotsCache` owns a bounded table of rules by origin, the least recently asked for leaving first. Promise:
-at any moment at most one task fetches the robots.txt of an origin, and the others that need it wait for that
-one. When its task is cancelled, one of them goes on in its place.
+`RobotsCache` owns a bounded table of rules by origin, the least recently asked for leaving first. Rules that
+are not known are the object of an `Inquiry`: it says where robots.txt is to be asked for, first at its origin
+and then wherever redirects lead. Promise: there is at most one inquiry about an origin at any moment.
 
-What a request to a host costs in politeness is the caller's account: asking for rules that are not known is
-a request to that host, and takes a turn of it like any other. A redirect is followed within the same turn, a
-delay later, for it mostly leads to the same host.
+What a request to a host costs in politeness is the caller's account: every step of an inquiry is a request to
+the host that it names, and takes a turn of that host like any other.
 """
 
 from __future__ import annotations
@@ -15,17 +14,16 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import ada_url
-import trio
 
 from gcs.core import robots, urls
 from gcs.core.robots import Rules, Standing
 from gcs.fetch.outcome import REDIRECTS, Failure, Origin, Outcome, Response
 
 CAPACITY: Final = 10_000
-_LONGEST_REST_S: Final = 60.0
 
 
 class Fetches(Protocol):
@@ -39,9 +37,20 @@ class Fetches(Protocol):
         headers: bytes = b"",
         timeout_s: float | None = None,
         max_body_bytes: int | None = None,
+        on_sent: Callable[[float], None] | None = None,
     ) -> Outcome:
         """Ask for a page."""
         ...
+
+
+@dataclass(slots=True, eq=False)
+class Inquiry:
+    """The search for the robots.txt of an origin: where to ask for it next."""
+
+    origin: Origin
+    asked: Origin
+    target: str = "/robots.txt"
+    redirects: int = 0
 
 
 class RobotsCache:
@@ -52,25 +61,22 @@ class RobotsCache:
         transport: Fetches,
         agent: str,
         *,
-        rest_s: Callable[[Origin], float] = lambda _: 0.0,
         max_wait_s: float = math.inf,
         capacity: int = CAPACITY,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Rules for an agent such as `GCS/1.0 (+http://…)`, on a clock in Unix time.
 
-        `rest_s` says how long an origin to which a redirect leads has to rest before it is asked, and
         `max_wait_s` is the longest after which a host that fails to answer is asked again.
         """
         self._transport = transport
         self._agent = agent
-        self._rest_s = rest_s
         self._max_wait_s = max_wait_s
         self._capacity = capacity
         self._clock = clock
         self._rules: OrderedDict[Origin, Rules] = OrderedDict()
         self._changed: dict[Origin, None] = {}
-        self._fetching: dict[Origin, trio.Event] = {}
+        self._sought: set[Origin] = set()
         self._failures: dict[Origin, Failure] = {}
 
     def known(self, origin: Origin, now: float) -> Rules | None:
@@ -85,16 +91,44 @@ class RobotsCache:
         """Why the host of an origin could not be asked, when that is why its rules are not known."""
         return self._failures.get(origin)
 
-    async def rules(self, origin: Origin) -> Rules:
-        """The rules of an origin, fetched unless they are known and still hold."""
-        while True:
-            rules = self.known(origin, self._clock())
-            if rules is not None:
-                return rules
-            fetched = self._fetching.get(origin)
-            if fetched is None:
-                return await self._fetch_alone(origin)
-            await fetched.wait()
+    def begin(self, origin: Origin) -> Inquiry | None:
+        """Begin to ask for the rules of an origin; None while that is being done."""
+        if origin in self._sought:
+            return None
+        self._sought.add(origin)
+        self._failures.pop(origin, None)
+        return Inquiry(origin, origin)
+
+    async def fetch(self, inquiry: Inquiry, *, on_sent: Callable[[float], None] | None = None) -> Outcome:
+        """What the host says that an inquiry leads to now; cancelling it ends the inquiry."""
+        try:
+            return await self._transport.fetch(
+                inquiry.asked, inquiry.target, max_body_bytes=robots.MAX_BYTES + 1, on_sent=on_sent
+            )
+        except BaseException:
+            self._sought.discard(inquiry.origin)
+            raise
+
+    def heed(self, inquiry: Inquiry, outcome: Outcome) -> Rules | None:
+        """What follows from an outcome: the rules, or None if the inquiry leads elsewhere now."""
+        if isinstance(outcome, Failure):
+            self._failures[inquiry.origin] = outcome
+            return self.give_up(inquiry)
+        if outcome.status not in REDIRECTS:
+            return self._ended(inquiry, self._answered(inquiry.origin, outcome))
+        try:
+            asked, target = _redirected(inquiry.asked, inquiry.target, outcome)
+        except ValueError:
+            return self._ended(inquiry, robots.unavailable(self._clock()))
+        if inquiry.redirects == robots.MAX_REDIRECTS:
+            return self._ended(inquiry, robots.unavailable(self._clock()))
+        inquiry.asked, inquiry.target = asked, target
+        inquiry.redirects += 1
+        return None
+
+    def give_up(self, inquiry: Inquiry) -> Rules:
+        """Nobody answers where an inquiry leads, or can be asked."""
+        return self._ended(inquiry, robots.unreachable(self._clock(), self._rules.get(inquiry.origin)))
 
     def changed(self) -> list[tuple[Origin, bytes]]:
         """What was fetched since the last call and is still kept, for storing."""
@@ -114,40 +148,13 @@ class RobotsCache:
     def __len__(self) -> int:
         return len(self._rules)
 
-    async def _fetch_alone(self, origin: Origin) -> Rules:
-        event = self._fetching[origin] = trio.Event()
-        try:
-            rules = await self._fetch(origin)
-            if rules.standing is Standing.UNREACHABLE:
-                rules.until = min(rules.until, self._clock() + self._max_wait_s)
-            self._keep(origin, rules)
-            self._changed[origin] = None
-            return rules
-        finally:
-            del self._fetching[origin]
-            event.set()
-
-    async def _fetch(self, origin: Origin) -> Rules:
-        self._failures.pop(origin, None)
-        asked, target = origin, "/robots.txt"
-        for _ in range(robots.MAX_REDIRECTS + 1):
-            outcome = await self._transport.fetch(asked, target, max_body_bytes=robots.MAX_BYTES + 1)
-            if isinstance(outcome, Failure):
-                self._failures[origin] = outcome
-                break
-            if outcome.status not in REDIRECTS:
-                return self._answered(origin, outcome)
-            try:
-                asked, target = _redirected(asked, target, outcome)
-            except ValueError:
-                return robots.unavailable(self._clock())
-            rest_s = self._rest_s(asked)
-            if rest_s > _LONGEST_REST_S:
-                break  # a turn is not held for that long
-            await trio.sleep(rest_s)
-        else:
-            return robots.unavailable(self._clock())
-        return robots.unreachable(self._clock(), self._rules.get(origin))
+    def _ended(self, inquiry: Inquiry, rules: Rules) -> Rules:
+        self._sought.discard(inquiry.origin)
+        if rules.standing is Standing.UNREACHABLE:
+            rules.until = min(rules.until, self._clock() + self._max_wait_s)
+        self._keep(inquiry.origin, rules)
+        self._changed[inquiry.origin] = None
+        return rules
 
     def _answered(self, origin: Origin, response: Response) -> Rules:
         previous = self._rules.get(origin)

@@ -16,13 +16,11 @@ the next batch (`commit`): there is one writer.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from random import Random
 from types import MappingProxyType
 from typing import Final
 
@@ -32,15 +30,16 @@ import trio
 from gcs.config import Config, Fetch
 from gcs.core import robots
 from gcs.core.failures import Cause
+from gcs.core.moderation import Moderation
 from gcs.core.politeness import Manner, Permits, Turn, Workbench
 from gcs.core.robots import Rules, Standing
 from gcs.core.traps import Fingerprint
 from gcs.core.tree import Expansion
 from gcs.core.urls import key
 from gcs.core.vitals import Sign
+from gcs.fetch.fetching import Fetching
 from gcs.fetch.outcome import Failure, Origin, Response
-from gcs.fetch.robots import RobotsCache
-from gcs.fetch.transport import Transport
+from gcs.fetch.robots import Inquiry, RobotsCache
 from gcs.gatherer.archive import Keeper
 from gcs.gatherer.census import Census
 from gcs.gatherer.frontier import Frontier, Site
@@ -50,10 +49,12 @@ from gcs.gatherer.paces import Paces
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.visit import Visitor
+from gcs.metrics import seconds
 from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Finished, Found, Queued, State, host_of
 from gcs.store.store import Store
 from gcs.summary.records import Document
+from gcs.world import REAL, World
 
 BATCH: Final = 64
 READ_AT_ONCE: Final = 32
@@ -67,13 +68,15 @@ LINKS_COUNTED: Final = 16
 """Of so many pages the links of one are counted, so many times."""
 LENDERS: Final = 4
 """Turns that are prepared for others at once."""
-LEND_EVERY_S: Final = 0.01
 KEPT: Final = frozenset({"sitemap-file"})
 """What is not lent: it is no page."""
 COMMIT_EVERY_S: Final = 0.1
+MODERATE_EVERY_S: Final = 0.005
 FULL_DISK_PAUSE_S: Final = 5.0
 FLUSH_EVERY_S: Final = 1.0
 LOCATORS: Final = 32
+ERRAND_S: Final = 60.0
+"""So long the rules of a host are waited for that another one has."""
 STATISTICS_EVERY_S: Final = 60.0
 TALLY: Final = "tally"
 NOVELTY: Final = "novelty"
@@ -116,19 +119,19 @@ class Crawl:
         self,
         config: Config,
         store: Store,
-        transport: Transport,
+        transport: Fetching,
         visitor: Visitor,
         expansion: Expansion,
         *,
         limits: Limits | None = None,
         territory: Territory = ALONE,
         permits: Permits | None = None,
-        clock: Callable[[], float] = time.time,
+        world: World = REAL,
     ) -> None:
         fetch = config.fetch
         self._config, self._store, self._transport, self._visitor = config, store, transport, visitor
-        self._limits, self._clock = limits or Limits(), clock
-        self._random = Random()
+        self._limits, self._world, self._clock = limits or Limits(), world, world.now
+        self._random = world.random
         self._log = structlog.get_logger()
         self._keeper = Keeper(config, epoch=territory.epoch_of_rulings)
         self._bench = Workbench(
@@ -141,9 +144,9 @@ class Crawl:
         )
         self._territory = territory
         self._frontier = Frontier(store, self._bench, territory=territory)
-        self._robots = RobotsCache(
-            transport, transport.agent, clock=clock, rest_s=self._rest_s, max_wait_s=fetch.max_wait_s
-        )
+        self._robots = RobotsCache(transport, transport.agent, clock=world.now, max_wait_s=fetch.max_wait_s)
+        self._errands: dict[Inquiry, float] = {}
+        """Those that wait, and since when, in this order."""
         self._budget = config.crawl.max_pages_per_host or math.inf
         self._anything = robots.everything_allowed() if fetch.robots == "ignore" else None
         self.expansion = expansion
@@ -166,6 +169,7 @@ class Crawl:
         self._under_way: set[str] = set()
         """Keys of jobs whose outcome is not on disk yet."""
         self._since: list[str] | None = None
+        self._moderation = Moderation(world.now())
         self.lending: Lending | None = None
         """Who has others fetch for this gatherer, to be set before it runs."""
         self._lent = 0
@@ -175,9 +179,12 @@ class Crawl:
         self._locating = 0
         self._statistics_at = 0.0
         self._committed_at = 0.0
-        self._answered_at = clock()
+        self.commit_times = seconds()
+        """How long commits took, the waiting for room on the disk included."""
+        self._answered_at = self._clock()
         self._ending: Ending | None = None
         self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
+        self._spare = trio.lowlevel.ParkingLot()
         self._pages, self._was_read = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._filled, self._room, self._over = trio.Event(), trio.Event(), trio.Event()
         self._room.set()
@@ -293,6 +300,16 @@ class Crawl:
         next_at = self._bench.next_at()
         return max(0.0, min(self._store.next_due, math.inf if next_at is None else next_at) - self._clock())
 
+    @property
+    def keep_free_bytes(self) -> int:
+        """The room on the disk without which it waits."""
+        return self._config.store.keep_free_bytes
+
+    @property
+    def commit_age_s(self) -> float:
+        """How long ago the last commit, or the beginning, was."""
+        return trio.current_time() - self._committed_at
+
     async def run(self) -> Ending:
         """Crawl to the end, or to a limit."""
         self._committed_at = trio.current_time()
@@ -322,10 +339,11 @@ class Crawl:
             if not self._room.is_set():
                 await self._room.wait()
             now = self._clock()
-            taken = self._frontier.take(now) if self._may_begin() else None
+            taken = self._frontier.take(now) if self._may_begin(now) else None
             if taken is None:
                 await self._work.park()
                 continue
+            self._moderation.began()
             self._wake_another(now)
             self._busy += 1
             try:
@@ -334,25 +352,33 @@ class Crawl:
                 self._busy -= 1
 
     def _wake_another(self, now: float) -> None:
-        """Whoever finds work wakes the next, if there is more."""
-        if self._work and (next_at := self._bench.next_at()) is not None and next_at <= now:
+        """Whoever finds work wakes the next, if there is more; when all are busy, who lends it to others."""
+        if not self._work and not self._spare:
+            return
+        if (next_at := self._bench.next_at()) is not None and next_at <= now:
             self._work.unpark()
+            if self._spare and self._is_stretched():
+                self._spare.unpark()
 
-    def _may_begin(self) -> bool:
+    def _may_begin(self, now: float) -> bool:
         unread = len(self._unread)
         return (
             self._ending is None
             and unread < UNREAD
             and self.pages + unread + self._busy < self._limits.pages
             and self._territory.may_begin()
+            and self._moderation.may_begin(now)
         )
 
     async def _use(self, turn: Turn, site: Site, number: int, *, spare: bool = False) -> None:
         """Ask a host, in its turn, for its rules if they are not known, else for its next page.
 
-        A turn that is `spare` is for others, if any can have it.
+        What others wait for goes before that. A turn that is `spare` is for others, if any can have it.
         """
         now = self._clock()
+        if site.errands:
+            await self._ask_rules(turn, site, self._frontier.errands(site))
+            return
         if site.given_up:
             self._drop_some(site, now)
             self._bench.give_back(turn, now)
@@ -360,11 +386,18 @@ class Crawl:
             return
         rules = self._anything or self._known_rules(site, now)
         if rules is None:
-            await self._ask_rules(turn, site)
+            inquiry = self._robots.begin(site.origin)
+            if inquiry is not None:
+                await self._ask_rules(turn, site, [inquiry])
+                return
+            self._bench.give_back(turn, now)
+            self._frontier.hold(site)
+            await trio.lowlevel.checkpoint()
             return
         if rules.standing is Standing.UNREACHABLE:
             self._bench.give_back(turn, now)
-            self._frontier.set_aside(site, rules.until, now)
+            self._set_aside(site, rules.until, now)
+            await trio.lowlevel.checkpoint()
             return
         if self._lent_out(turn, site, rules, now, spare=spare):
             await trio.lowlevel.checkpoint()
@@ -384,7 +417,7 @@ class Crawl:
             self.lending.took(site.host, took_s)
         self._bench.done(turn, now, response_s=took_s, failed=visit.host_failed, pause_s=visit.pause_s)
         if visit.pause_s and not visit.host_given_up:
-            self._frontier.set_aside(site, now + visit.pause_s, now)
+            self._set_aside(site, now + visit.pause_s, now)
         self._came(visit)
         if visit.host_given_up:
             self._give_up(site.host, Cause.HOST, now)
@@ -434,8 +467,9 @@ class Crawl:
             now = self._clock()
             taken = self._frontier.take(now) if lending.has_room() and self._is_stretched() else None
             if taken is None:
-                await trio.sleep(LEND_EVERY_S)
+                await self._spare.park()
                 continue
+            self._wake_another(now)
             self._busy += 1
             try:
                 await self._use(*taken, number, spare=True)
@@ -522,7 +556,7 @@ class Crawl:
         self._bench.done(loan.turn, now, response_s=loan.took_s, failed=loan.failed, pause_s=loan.pause_s)
         site = self._frontier.site(host)
         if site is not None and loan.pause_s:
-            self._frontier.set_aside(site, now + loan.pause_s, now)
+            self._set_aside(site, now + loan.pause_s, now)
         self._work.unpark()
 
     def _next_job(self, site: Site, now: float) -> Job | None:
@@ -586,33 +620,68 @@ class Crawl:
             self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
         return rules
 
-    async def _ask_rules(self, turn: Turn, site: Site) -> None:
-        """Ask for robots.txt; without an answer nothing else may be asked for, and a URL fails instead."""
+    async def _ask_rules(self, turn: Turn, site: Site, inquiries: Sequence[Inquiry]) -> None:
+        """Ask a host for its robots.txt, or for what stands for that of others; one answer is for all."""
+        for inquiry in inquiries:
+            self._errands.pop(inquiry, None)
         began = self._clock()
-        rules = await self._robots.rules(site.origin)
+        outcome = await self._robots.fetch(inquiries[0], on_sent=partial(self._bench.sent, turn))
         now = self._clock()
-        lost = rules.standing is Standing.UNREACHABLE
-        failed_before = self._bench.failures(site.host)
-        self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
+        told = [
+            (inquiry, self._robots.heed(inquiry, outcome), self._bench.failures(_host(inquiry.origin)))
+            for inquiry in inquiries
+        ]
+        lost = any(rules is not None and rules.standing is Standing.UNREACHABLE for _, rules, _ in told)
         self._bench.done(turn, now, response_s=now - began, failed=lost)
-        if self._config.fetch.sitemaps:
-            self._note(self._visitor.sitemaps(site.origin, rules.sitemaps))
-        job = self._next_job(site, now) if lost else None
-        if job is None:
-            return
-        failure = self._robots.failure(site.origin)
-        cause = Cause.ROBOTS_UNREACHABLE if failure is None else failure.reason.value
-        visit = self._visitor.unanswered(job, cause, failed_before, now)
-        self._add(visit)
-        if visit.state is State.DROPPED:
-            self._give_up(site.host, cause, now)
-        else:
-            self._frontier.set_aside(site, rules.until, now)
+        self._frontier.settle(site, now)
+        for inquiry, rules, failed_before in told:
+            if rules is not None:
+                self._have_rules(inquiry, rules, failed_before, now)
+            elif self._frontier.send(inquiry, _host(inquiry.asked), now):
+                self._errands[inquiry] = now
+            else:
+                self._have_rules(inquiry, self._robots.give_up(inquiry), failed_before, now)
+        self._hosts.unpark()
 
-    def _rest_s(self, origin: Origin) -> float:
-        """How long a host has to rest before a request outside of its turns."""
-        now = self._clock()
-        return self._bench.reserve(host_of(key(f"{origin}/")), now, origin.host) - now
+    def _have_rules(self, inquiry: Inquiry, rules: Rules, failed_before: int, now: float) -> None:
+        """Go on with a host whose rules are known; without an answer a URL fails instead of being asked."""
+        if self._config.fetch.sitemaps:
+            self._note(self._visitor.sitemaps(inquiry.origin, rules.sitemaps))
+        site = self._frontier.site(_host(inquiry.origin))
+        if site is None:
+            return
+        self._bench.set_crawl_delay(site.host, rules.crawl_delay_s)
+        job = self._next_job(site, now) if rules.standing is Standing.UNREACHABLE else None
+        if job is not None:
+            failure = self._robots.failure(site.origin)
+            cause = Cause.ROBOTS_UNREACHABLE if failure is None else failure.reason.value
+            visit = self._visitor.unanswered(job, cause, max(failed_before, rules.failures - 1), now)
+            self._add(visit)
+            if visit.state is State.DROPPED:
+                self._give_up(site.host, cause, now)
+            else:
+                self._set_aside(site, rules.until, now)
+        self._frontier.resume(site, now)
+
+    def _set_aside(self, site: Site, until: float, now: float) -> None:
+        """Ask a host for nothing before a time; nor what others wait for, if that is long."""
+        for errand in self._frontier.set_aside(site, until, now):
+            self._cannot_ask(errand, now)
+
+    def _cannot_ask(self, errand: Inquiry, now: float) -> None:
+        """The rules of a host cannot be asked for where they are: it is asked again later."""
+        del self._errands[errand]
+        failed_before = self._bench.failures(_host(errand.origin))
+        self._have_rules(errand, self._robots.give_up(errand), failed_before, now)
+
+    def _drop_errands(self, now: float) -> None:
+        """Wait for nobody's rules for too long."""
+        while self._errands:
+            errand, since = next(iter(self._errands.items()))
+            if now - since < ERRAND_S:
+                return
+            self._frontier.drop(errand, _host(errand.asked), now)
+            self._cannot_ask(errand, now)
 
     def _give_up(self, host: str, cause: str, now: float) -> None:
         """Drop all that is queued for a host: some now, the rest in its following turns."""
@@ -638,9 +707,9 @@ class Crawl:
             if not self._room.is_set():
                 await self._room.wait()
             visits, self._unread = self._unread[:READ_AT_ONCE], self._unread[READ_AT_ONCE:]
-            began = time.perf_counter()
+            began = self._world.timer()
             self._visitor.read(visits)
-            share_s = (time.perf_counter() - began) / max(1, len(visits))
+            share_s = (self._world.timer() - began) / max(1, len(visits))
             for visit in visits:
                 self.paces.took(visit.job.host, share_s, pages=0)
                 self.census.saw(visit, self.expansion)
@@ -673,13 +742,18 @@ class Crawl:
             if now - began >= self._limits.seconds:
                 self.stop(Ending.TIME)
             self._frontier.wake_due(now)
+            self._drop_errands(now)
             self._hosts.unpark(count=LOCATORS)
             next_at = self._bench.next_at()
             self._wake_another(now)
             if self._is_over():
                 self._over.set()
+            if self._moderation.is_in_force:
+                next_at = now + MODERATE_EVERY_S
             wait_s = COMMIT_EVERY_S if next_at is None else min(max(next_at - now, 0.001), COMMIT_EVERY_S)
-            await trio.sleep(wait_s)
+            due = trio.current_time() + wait_s
+            await trio.sleep_until(due)
+            self._moderation.look(self._clock(), trio.current_time() - due, self._territory.share())
 
     def _is_over(self) -> bool:
         """Whether nothing is left to do, or after a stop nothing is under way."""
@@ -726,7 +800,7 @@ class Crawl:
             if self._store.segments_due():
                 # What finds no room is tried again, and the writer says that everything waits.
                 with suppress(DiskFull):
-                    await trio.to_thread.run_sync(self._store.flush_segments)
+                    await self._world.offload(self._store.flush_segments)
 
     async def _commit(self) -> None:
         finished, found = self._finished, self._found
@@ -743,7 +817,9 @@ class Crawl:
         batch = Batch(finished, own, passed=passed, meta=meta)
         for part in parts:
             batch.add(part.batch)
+        began = trio.current_time()
         committed = await self._written(batch)
+        self.commit_times.observe(trio.current_time() - began)
         self.activity += batch.is_work
         self._under_way.difference_update(each.key for each in finished)
         self.paces.passed(trio.current_time() - self._committed_at)
@@ -775,7 +851,7 @@ class Crawl:
         """Commit, and again while the disk is full."""
         while True:
             try:
-                committed = await trio.to_thread.run_sync(self._store.commit, batch)
+                committed = await self._world.offload(partial(self._store.commit, batch))
             except DiskFull as full:
                 if not self.waits_for_room:
                     self._log.warning("waiting", why=str(full))
@@ -797,3 +873,8 @@ class Crawl:
             self.tally.answered(name, visit.status, kind, language, outcome.raw_bytes)
         if visit.reason:
             self.tally.failed(visit.reason)
+
+
+def _host(origin: Origin) -> str:
+    """The host of an origin, as keys have it."""
+    return host_of(key(f"{origin}/"))

@@ -12,7 +12,6 @@ outboxes begins no fetches (`Node.outbox_is_full`).
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -21,18 +20,19 @@ import msgpack
 import trio
 
 from gcs.board import Board, Member
-from gcs.core.holdings import Range
+from gcs.core.holdings import NOBODY
+from gcs.core.origins import Origin
 from gcs.core.politeness import Manner
 from gcs.core.vitals import Sign
-from gcs.gatherer.node import Node
+from gcs.gatherer.node import Node, Received
 from gcs.store import mail
 from gcs.store.records import Batch, Found
 from tuplespace import TupleError, TupleSpaceError
 
 END: Final = "end"
-WITNESS: Final = "witness"
 MANNERS: Final = "manners"
-_MANNERS_AT_ONCE: Final = 1_000
+ORIGINS: Final = "origins"
+_WORDS_AT_ONCE: Final = 1_000
 _AT_ONCE: Final = 2
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
@@ -46,15 +46,18 @@ def end_marker(start: str, end: str | None) -> bytes:
 
 def manners(known: Sequence[Manner]) -> Iterator[bytes]:
     """How hosts of a range are to be treated, before its end marker; in letters of bounded size."""
-    for at in range(0, len(known), _MANNERS_AT_ONCE):
-        packed: bytes = msgpack.packb([MANNERS, known[at : at + _MANNERS_AT_ONCE]])
+    yield from _letters(MANNERS, known)
+
+
+def origins(known: Sequence[Origin]) -> Iterator[bytes]:
+    """Whose pages are in a range, before its end marker."""
+    yield from _letters(ORIGINS, known)
+
+
+def _letters(kind: str, words: Sequence[Any]) -> Iterator[bytes]:
+    for at in range(0, len(words), _WORDS_AT_ONCE):
+        packed: bytes = msgpack.packb([kind, words[at : at + _WORDS_AT_ONCE]])
         yield packed
-
-
-def witness(found: Sequence[Found]) -> bytes:
-    """Seeds that a second gatherer has to know of, should the disk of the first be lost."""
-    packed: bytes = msgpack.packb([WITNESS, [tuple(each) for each in found]])
-    return packed
 
 
 class _Line:
@@ -218,30 +221,29 @@ class Exchange:
         self._applied |= batch.applied
         self.received.set()
 
-    def _opened(self, tuples: Sequence[tuple[Any, ...]]) -> tuple[Batch, list[tuple[str, Range]]] | None:
+    def _opened(self, tuples: Sequence[tuple[Any, ...]]) -> Received | None:
         """What is new of some tuples; None if nothing is. What is left out comes again."""
-        began = time.perf_counter()
-        batch, ends, applied = Batch(), list[tuple[str, Range]](), dict(self._applied)
+        began = self._node.world.timer()
+        received, applied = Received(), dict(self._applied)
         for _, sender, first, last, floor, epoch, packed in sorted(tuples, key=lambda each: each[1:3]):
             # What came before the sender's first piece came, or went elsewhere.
             before = max(applied.get(sender, 0), floor - 1)
             if epoch > self._node.epoch or last <= before or first > before + 1:
                 continue
-            part, ended = Batch(), list[tuple[str, Range]]()
+            part = Received()
             try:
                 for number, piece in enumerate(msgpack.unpackb(packed), start=first):
                     if number > before:
-                        self._read(sender, piece, part, ended)
+                        self._read(sender, epoch, piece, part)
             except ValueError as error:
                 self._node.log.warning("a batch is damaged", sender=sender, first=first, why=str(error))
                 continue
-            batch.add(part)
-            ends += ended
-            applied[sender] = batch.applied[sender] = last
+            received.add(part)
+            applied[sender] = received.batch.applied[sender] = last
         # Without the time of writing, which a URL of our own takes too, and of waiting for that.
-        self.crossing[0] += sum(batch.received.values())
-        self.crossing[1] += time.perf_counter() - began
-        return (batch, ends) if batch.applied else None
+        self.crossing[0] += sum(received.batch.received.values())
+        self.crossing[1] += self._node.world.timer() - began
+        return received if received.batch.applied else None
 
     async def _catch_up(self, epoch: int) -> bool:
         """Adopt the charter that a sender follows, before anything of it is located."""
@@ -250,30 +252,34 @@ class Exchange:
             await self._node.adopt(charter)
         return self._node.epoch >= epoch
 
-    def _read(self, sender: str, piece: bytes, batch: Batch, ends: list[tuple[str, Range]]) -> None:
-        letter = mail.unpack(piece)
+    def _read(self, sender: str, epoch: int, piece: bytes, into: Received) -> None:
+        letter, batch = mail.unpack(piece), into.batch
         if letter.kind == "found":
             own, passed = self._node.sorted_out(letter.found, always=True)
             batch.found += own
             batch.passed += passed
+        elif letter.kind == "known":
+            own, passed = self._node.sorted_out(letter.found, always=False)
+            batch.found += own
+            # Whoever follows the same charter has seen to it, or will, that their owners have them.
+            is_there = epoch == self._node.epoch
+            batch.passed += [each._replace(to=NOBODY) for each in passed] if is_there else passed
         elif letter.kind == "rows":
             batch.moved.append(letter.data)
         else:
-            self._heed(sender, letter.data, batch, ends)
+            self._heed(sender, letter.data, into)
         batch.received[sender] = batch.received.get(sender, 0) + mail.entries_of(piece)
 
-    def _heed(self, sender: str, data: bytes, batch: Batch, ends: list[tuple[str, Range]]) -> None:
+    def _heed(self, sender: str, data: bytes, into: Received) -> None:
         """Words between gatherers that are no URLs."""
         kind, *words = msgpack.unpackb(data)
         if kind == END:
             start, end = words
-            ends.append((sender, (start, end)))
+            into.ends.append((sender, (start, end)))
         elif kind == MANNERS:
             self._node.crawl.recall(Manner(*each) for each in words[0])
-        elif kind == WITNESS:
-            # To have passed them on is to remember them, also when their owner is lost.
-            _, passed = self._node.sorted_out([Found(*each) for each in words[0]], always=False)
-            batch.passed += passed
+        elif kind == ORIGINS:
+            into.origins += [Origin(*each) for each in words[0]]
 
     # Receivers that are gone
 
@@ -281,11 +287,13 @@ class Exchange:
         """Find other owners for what is in the outbox of one that is gone for good."""
         after = 0
         while pieces := self._store.outgoing(receiver, after, 1 << 20):
-            found: list[Found] = []
+            found: dict[str, list[Found]] = {mail.FOUND: [], mail.KNOWN: []}
             for _, piece in pieces:
                 letter = mail.unpack(piece)
-                found += letter.found
-            own, passed = self._node.sorted_out(found, always=True)
+                found.setdefault(letter.kind, []).extend(letter.found)
+            own, passed = self._node.sorted_out(found[mail.FOUND], always=True)
+            told = self._node.witnesses(found[mail.KNOWN])
             after = pieces[-1][0]
-            await self._node.crawl.commit(Batch(found=own, passed=passed, acked={receiver: after}))
+            batch = Batch(found=own, passed=passed, told=told, acked={receiver: after})
+            await self._node.crawl.commit(batch)
         self._lines.pop(receiver, None)

@@ -27,6 +27,7 @@ from gcs import board as boards
 from gcs import notify
 from gcs.board import Board, Pulse
 from gcs.config import Config, Redis, variables
+from gcs.endpoint import numbered
 from gcs.errors import ConfigError, ExitCode, UsageError
 from gcs.fetch.transport import Transport
 from gcs.gatherer import parts, session
@@ -155,7 +156,9 @@ class Gatherer:
         self.starts: deque[float] = deque(maxlen=RESTARTS + 1)
         self.grace_s = config.fetch.connect_timeout_s + config.fetch.timeout_s + _GRACE_S
         member = replace(config.member, name=name, leave_when_finished=True)
-        self._environment = _environment(replace(config, member=member), os.environ)
+        # The place's own name is its number, from 1.
+        metrics = replace(config.metrics, listen=numbered(config.metrics.listen, int(place.name) - 1))
+        self._environment = _environment(replace(config, member=member, metrics=metrics), os.environ)
 
     async def start(self) -> bool:
         """Start it; False while one that an earlier run has left behind is about to end."""

@@ -6,6 +6,10 @@ for it until its queue is found empty. It has to be *located* before it can be a
 addresses too. Of very many hosts only some are awake at a time; the others wait in the store, and are looked
 for when there is room. A host that must not be asked for long is *set aside*: it gives its place to others.
 
+Where a robots.txt redirects to, another host has to be asked: that is an *errand*, done in a turn of that
+host, which is awake for it even if nothing is queued for it here. A host whose own rules are being asked for
+elsewhere is *held* meanwhile.
+
 Of a host that belongs to this gatherer only in part, what may not be fetched is passed over, and kept out of
 the way for as long as it is little; when there is more, the host waits until its ranges have changed hands.
 """
@@ -23,6 +27,7 @@ from gcs.core.holdings import Extent
 from gcs.core.politeness import Turn, Workbench
 from gcs.core.urls import AFTER, PATH, url
 from gcs.fetch.outcome import Origin
+from gcs.fetch.robots import Inquiry
 from gcs.gatherer.job import Job
 from gcs.gatherer.territory import ALONE, Territory
 from gcs.store.records import HostCounts, Queued
@@ -41,7 +46,7 @@ LONG_S: Final = 30.0
 class Site:
     """A host that is awake: what to ask it for."""
 
-    __slots__ = ("given_up", "host", "origin", "pages", "parked", "rules_sought", "window")
+    __slots__ = ("errands", "given_up", "host", "origin", "pages", "parked", "rules_sought", "window")
 
     def __init__(self, host: str, pages: int) -> None:
         self.host = host
@@ -51,6 +56,8 @@ class Site:
         self.window: deque[Queued] = deque()
         self.parked: list[str] = []
         """Keys that were handed out and may not be fetched here."""
+        self.errands: deque[Inquiry] = deque()
+        """What it is to be asked for the sake of others."""
         self.rules_sought = False
         """Whether its robots rules were looked for where they may be known already."""
         self.given_up = ""
@@ -145,8 +152,10 @@ class Frontier:
             if begun > over:  # more ranges begin before its end than end before its beginning
                 released.append(host)
         for host in released:
-            self._put_back(self._sites.pop(host))
-            self._bench.sleep(host)
+            self._put_back(self._sites[host])
+            if not self._sites[host].errands:
+                del self._sites[host]
+                self._bench.sleep(host)
         self._missed = True
 
     def site(self, host: str) -> Site | None:
@@ -167,16 +176,72 @@ class Frontier:
         if self._sites.get(site.host) is site:
             self._bench.wake(site.host, now)
 
-    def set_aside(self, site: Site, until: float, now: float) -> None:
-        """Ask a host for nothing before a time; if that is far off, others have its place until then."""
+    def set_aside(self, site: Site, until: float, now: float) -> list[Inquiry]:
+        """Ask a host for nothing before a time; if that is far off, others have its place until then.
+
+        The errands are returned for which that is too long.
+        """
         self._bench.set_aside(site.host, until)
         if until - now < LONG_S or self._sites.get(site.host) is not site:
-            return
+            return []
         self._put_back(site)
         del self._sites[site.host]
         self._bench.sleep(site.host)
         self._aside[site.host] = until
         heappush(self._returns, (until, site.host))
+        errands = list(site.errands)
+        site.errands.clear()
+        return errands
+
+    # Rules that are asked for elsewhere
+
+    def send(self, errand: Inquiry, host: str, now: float) -> bool:
+        """Have a host asked something in one of its turns; False if it must not be asked for long."""
+        if host in self._aside:
+            return False
+        site = self._sites.get(host)
+        if site is None:
+            site = self._sites[host] = Site(host, self._store.host(host).done)
+        site.errands.append(errand)
+        self._awaken(site, now)
+        return True
+
+    def errands(self, site: Site) -> list[Inquiry]:
+        """Take the next errand to a host, with all others that are about the same."""
+        target = site.errands[0].target
+        same = [errand for errand in site.errands if errand.target == target]
+        site.errands = deque(errand for errand in site.errands if errand.target != target)
+        return same
+
+    def drop(self, errand: Inquiry, host: str, now: float) -> None:
+        """Do not do an errand that waits."""
+        site = self._sites[host]
+        site.errands.remove(errand)
+        self._sleep_if_idle(site, now)
+
+    def settle(self, site: Site, now: float) -> None:
+        """After errands: a host for which nothing is left to do goes to sleep."""
+        if self._sites.get(site.host) is site:
+            self._sleep_if_idle(site, now)
+
+    def hold(self, site: Site) -> None:
+        """Let a host have no turn until it is resumed, or there are errands to it."""
+        if not site.errands:
+            self._bench.sleep(site.host)
+
+    def resume(self, site: Site, now: float) -> None:
+        """Let a host that was held have its turns again."""
+        if self._sites.get(site.host) is site:
+            self._awaken(site, now)
+
+    def _awaken(self, site: Site, now: float) -> None:
+        """Wake a host; while it was held, or before it got its errand, it may have been forgotten."""
+        if self._bench.is_located(site.host):
+            self._bench.wake(site.host, now)
+        elif site not in self._unlocated:
+            self._unlocated.append(site)
+
+    # Turns
 
     def take(self, now: float) -> tuple[Turn, Site] | None:
         """The next host that may be asked now; None when there is none."""
@@ -188,10 +253,13 @@ class Frontier:
         if self._sites.get(site.host) is not site:
             return None  # it fell asleep meanwhile, and whoever woke it again has its URLs
         job = Job.of(site.window.popleft()) if site.window else None
-        if not site.window and not self._fill(site, now):
-            self._sites.pop(site.host, None)
-            self._bench.sleep(site.host)
+        self._sleep_if_idle(site, now)
         return job
+
+    def _sleep_if_idle(self, site: Site, now: float) -> None:
+        if not site.window and not self._fill(site, now) and not site.errands:
+            del self._sites[site.host]
+            self._bench.sleep(site.host)
 
     def _put_back(self, site: Site) -> None:
         self._store.give_back([*site.parked, *(queued.key for queued in site.window)])

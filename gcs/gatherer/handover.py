@@ -5,7 +5,9 @@ numbered pieces, then an end marker; when that is acknowledged, the rows are tur
 were passed on, and the range is foreign. A crash at any moment begins the range anew: rows merge by the
 larger state, so sending them twice does no harm. Many ranges are under way at a time; none waits for another.
 
-Ranges that were lost with their holder's disk: whatever was ever passed into them is passed on again.
+Ranges that were lost with their holder's disk: whatever was ever passed into them is passed on again. So who
+leaves for good tells others, before it does, of all that it has passed on. And what the lost one had fetched
+and handed over before is fetched again: with its disk both the pages and what they name were lost.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from typing import Final
 import trio
 
 from gcs.core.holdings import Piece, Range, Standing
-from gcs.gatherer.exchange import Exchange, end_marker, manners
+from gcs.core.origins import Origin
+from gcs.gatherer.exchange import Exchange, end_marker, manners, origins
 from gcs.gatherer.manners import Hosts
 from gcs.gatherer.node import Node
-from gcs.store.records import Batch
+from gcs.store.records import Batch, State
 
 ROWS: Final = 2_000
 """Rows in a piece."""
@@ -29,9 +32,10 @@ ROWS_AT_ONCE: Final = 8_000
 RELEASED_AT_ONCE: Final = 4_000
 FOUND_AGAIN: Final = "found again after a loss"
 _PIECES_AT_ONCE: Final = 64
-_UNSENT_BYTES: Final = 8 << 20
+UNSENT_BYTES: Final = 8 << 20
 """What may wait in an outbox before more rows are read for it."""
 _LOOK_EVERY_S: Final = 0.05
+_CLOCKS_DIFFER_S: Final = 10.0
 _REST_S: Final = 1.0
 
 
@@ -53,6 +57,10 @@ class HandOver:
             await self._close_outboxes()
             for lost in list(self._node.resend):
                 await self._send_again(lost)
+            for came in self._node.refetch:
+                await self._fetch_again(came)
+            if self._node.is_to_testify:
+                await self._testify()
             if not leaving:
                 with trio.move_on_after(_REST_S):
                     await changed.wait()
@@ -84,13 +92,15 @@ class HandOver:
                 if count >= ROWS_AT_ONCE:
                     await self._sent_off(batch, together)
                     batch, together, count = Batch(), [], 0
-                    await self._until_there_is_room(piece.peer)
+                    await self._until_there_is_room(piece.peer, epoch)
                     hosts.look_again()
                     busy = self._node.crawl.under_way()
                     if self._node.on_disk[0] != epoch:
                         return  # another charter has come meanwhile
             known = hosts.manners(piece.start, piece.end)
             batch.mail += [(piece.peer, letter) for letter in manners(known)]
+            came = self._node.origins.within(piece.start, piece.end)
+            batch.mail += [(piece.peer, letter) for letter in origins(came)]
             batch.mail.append((piece.peer, end_marker(piece.start, piece.end)))
             together.append(piece)
             if len(together) >= _PIECES_AT_ONCE:
@@ -109,10 +119,11 @@ class HandOver:
             self._sent[self._key(piece)] = outboxes[piece.peer].next - 1
         self._exchange.hurry()
 
-    async def _until_there_is_room(self, receiver: str) -> None:
-        while True:
+    async def _until_there_is_room(self, receiver: str, epoch: int) -> None:
+        """Wait for room in an outbox, or another charter: the receiver may be lost."""
+        while self._node.on_disk[0] == epoch:
             box = self._store.outboxes().get(receiver)
-            if box is None or box.bytes <= _UNSENT_BYTES:
+            if box is None or box.bytes <= UNSENT_BYTES:
                 return
             await trio.sleep(_LOOK_EVERY_S)
 
@@ -146,6 +157,25 @@ class HandOver:
     async def _release(self, keys: list[str]) -> None:
         await self._node.crawl.commit(Batch(released=keys))
 
+    # What would be forgotten
+
+    async def _testify(self) -> None:
+        """Tell others of all that was passed on here; begun anew when another charter comes meanwhile."""
+        passed, epoch = self._store.counts().passed, self._node.on_disk[0]
+        at: str | None = ""
+        while at is not None:
+            keys, at = self._store.keys(at, None, ROWS, passed=True)
+            await trio.lowlevel.checkpoint()
+            told = self._node.witnesses(self._store.founds(keys))
+            if told:
+                await self._node.crawl.commit(Batch(told=told))
+                self._exchange.hurry()
+            for receiver in {to for to, _ in told}:
+                await self._until_there_is_room(receiver, epoch)
+            if self._node.on_disk[0] != epoch:
+                return
+        self._node.testified(passed)
+
     # What was lost
 
     async def _close_outboxes(self) -> None:
@@ -167,6 +197,21 @@ class HandOver:
                 await self._node.crawl.commit(Batch(found=own, passed=passed, counters=counters))
                 self._exchange.hurry()
         await self._node.resent(lost)
+
+    async def _fetch_again(self, came: Origin) -> None:
+        """Queue again the pages of a range that had been fetched when it came from one that is lost."""
+        keys: list[str] = []
+        for number, (key, row) in enumerate(self._store.scan(came.start, came.end)):
+            if row.state is State.DONE and row.at <= came.at + _CLOCKS_DIFFER_S:
+                keys.append(key)
+            if number % ROWS == ROWS - 1:
+                await trio.lowlevel.checkpoint()
+            if len(keys) == ROWS:
+                await self._node.crawl.commit(Batch(again=keys))
+                keys = []
+        if keys:
+            await self._node.crawl.commit(Batch(again=keys))
+        await self._node.refetched(came)
 
 
 def _has_one(keys: Sequence[str], piece: Piece) -> bool:

@@ -11,6 +11,7 @@ its way.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -26,8 +27,7 @@ from gcs.core.holdings import Piece, Standing
 from gcs.core.rulings import Rulings
 from gcs.errors import ConfigError
 from gcs.gatherer.exchange import Exchange
-from gcs.gatherer.node import Node
-from gcs.store.records import Batch
+from gcs.gatherer.node import Node, Received
 from tuplespace import Fenced, TupleSpaceError, election
 
 _IDLE_S: Final = 3.0
@@ -41,6 +41,8 @@ _WAIT_S: Final = 30.0
 _FIRST_LOOKS: Final = 2
 """A newcomer looks around so often before it takes a crawl for one that has no plan yet."""
 _LONG_LOOKS: Final = 30
+STANDINGS: Final = ("joining", "crawling", "paused", "draining", "finished", "left")
+"""What a gatherer can be doing."""
 _Round = dict[str, tuple[int, str, int, int]]
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -79,6 +81,10 @@ class Membership:
         self._newest = (0, (0, b""))
         """The epoch of the charter in force, and the rulings."""
         self._rested_at = node.clock()
+        self.reached_at = -math.inf
+        """When the members were last looked at."""
+        self.is_within_reach = False
+        """Whether Redis was, the last time that it was tried."""
         self.looked = trio.Event()
         """Set, and replaced, whenever the members were looked at."""
         self.further_reasons: list[Callable[[], str]] = []
@@ -133,8 +139,9 @@ class Membership:
         while True:
             try:
                 await self._look_around()
-                told = False
+                told, self.is_within_reach, self.reached_at = False, True, trio.current_time()
             except TupleSpaceError as error:
+                self.is_within_reach = False
                 if not told:
                     self._node.log.warning("no heartbeat", why=str(error))
                     told = True
@@ -327,7 +334,7 @@ class Membership:
         if over:
             node.log.warning("stopped waiting for ranges that nobody has", ranges=len(over))
             ends = [(piece.peer, (piece.start, piece.end)) for piece in over]
-            await node.take_in(lambda: (Batch(), ends))
+            await node.take_in(lambda: Received(ends=ends))
 
     async def _publish_again(self) -> None:
         """Redis has an older charter, or none: it has lost this one."""
@@ -340,16 +347,19 @@ class Membership:
         self._node.log.info("published the plan again", epoch=charter.epoch)
 
     async def _leave_if_done(self) -> None:
-        """A gatherer that was drained leaves when nobody has anything for it any more."""
+        """Who was drained leaves when nobody has anything for it, and others know what it knew."""
         node = self._node
         charter = node.charter
         if not node.draining or charter is None or node.id in charter.members or not node.is_quiet():
             return
         others = {*charter.members, *self.members} - self.lost() - {node.id}
         heard = [self.members[each].pulse for each in others if each in self.members]
-        if len(heard) == len(others) and all(
-            pulse.epoch >= charter.epoch and node.id not in pulse.pending for pulse in heard
+        if len(heard) < len(others) or any(
+            pulse.epoch < charter.epoch or node.id in pulse.pending for pulse in heard
         ):
+            return
+        # Only now: before, others may have had something that was still to be passed on from here.
+        if node.has_testified():
             node.has_left = True
             await self._board.beat(node.id, self._beat + 1, self.pulse())
 

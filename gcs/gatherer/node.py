@@ -7,11 +7,12 @@ its departure would otherwise overwrite each other.
 
 from __future__ import annotations
 
+import bisect
 import math
-import secrets
 import socket
-import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -20,6 +21,7 @@ import trio
 
 from gcs.config import Config
 from gcs.core.holdings import Charter, Extent, Holdings, Range, Standing
+from gcs.core.origins import Origin, Origins
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
 from gcs.core.urls import part
@@ -27,6 +29,7 @@ from gcs.gatherer.reload import Ruled, ruled
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
 from gcs.traffic import Traffic
+from gcs.world import REAL, World
 
 if TYPE_CHECKING:
     from gcs.gatherer.crawl import Crawl
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 CHARTER: Final = "charter"
 HOLDINGS: Final = "holdings"
 RESEND: Final = "resend"
+ORIGINS: Final = "origins"
+REFETCH: Final = "refetch"
 RULINGS: Final = "rulings"
 DRAINING: Final = "draining"
 HEARD: Final = "heard"
@@ -42,6 +47,46 @@ _SILENT_SHARE: Final = 0.8
 """Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
 
 _AFTER_NOTHING_S: Final = 3.0
+_SHARE_ON_THE_WAY: Final = 0.5
+"""Of the fetches that could begin, those that do while ranges change hands."""
+EVERYTHING: Final[Range] = ("", None)
+
+
+@dataclass(slots=True)
+class Received:
+    """What came from others: what to write, ranges that are whole by it, and whose pages they have."""
+
+    batch: Batch = field(default_factory=Batch)
+    ends: list[tuple[str, Range]] = field(default_factory=list)
+    """By sender."""
+    origins: list[Origin] = field(default_factory=list)
+
+    def add(self, other: Received) -> None:
+        """Take in more."""
+        self.batch.add(other.batch)
+        self.ends += other.ends
+        self.origins += other.origins
+
+
+REASONS: Final = (
+    "operator",
+    "lost",
+    "drain",
+    "join",
+    "first",
+    "idle",
+    "imbalance",
+    "locality",
+    "proximity",
+    "event",
+)
+"""Why there can be a new plan, what counts most first. An event is one that the configuration names."""
+
+
+def main_reason(reason: str) -> str:
+    """The one of the reasons for a plan that counts most."""
+    words = {each.partition(":")[0] for each in reason.split(", ")}
+    return next((each for each in REASONS if each in words), REASONS[-1])
 
 
 def name_of(config: Config) -> str:
@@ -57,19 +102,19 @@ class Node:
         config: Config,
         store: Store,
         *,
-        clock: Callable[[], float] = time.time,
+        world: World = REAL,
         traffic: Traffic | None = None,
     ) -> None:
         """`traffic` is what coordination has cost, as whoever writes and reads tuples counts it."""
-        self.store, self.clock = store, clock
+        self.store, self.world, self.clock = store, world, world.now
         self.given = config
         """The configuration as it was read."""
         self._crawl: Crawl | None = None
         self.traffic = traffic or Traffic()
         self.id = store.identity
         self.name = name_of(config)
-        self.incarnation = secrets.token_hex(4)
-        self.started = clock()
+        self.incarnation = world.token(4)
+        self.started = self.clock()
         self.log = structlog.get_logger().bind(gatherer=self.name)
         self._changing = trio.Lock()
         stored = store.get_meta(CHARTER)
@@ -80,13 +125,17 @@ class Node:
         """The epoch and the holdings that a restart would find: all that others are told."""
         resend = store.get_meta(RESEND)
         self.resend: list[Range] = [(a, b) for a, b in msgpack.unpackb(resend)] if resend else []
+        origins, refetch = store.get_meta(ORIGINS), store.get_meta(REFETCH)
+        self.origins = Origins.from_bytes(origins) if origins else Origins()
+        self.refetch = Origins.from_bytes(refetch) if refetch else Origins()
+        """Ranges that came from those whose disks are lost: their pages are to be fetched again."""
         self.rulings = Rulings.from_bytes(store.get_meta(RULINGS) or b"")
         self._ruled = Ruled(config)
         self._apply()
         self.draining = store.get_meta(DRAINING) is not None
         self.adopted_at = trio.current_time()
         heard = store.get_meta(HEARD)
-        silent_s = max(0.0, clock() - float(heard)) if heard else 0.0
+        silent_s = max(0.0, self.clock() - float(heard)) if heard else 0.0
         self._heard_at = trio.current_time() - silent_s
         """When this gatherer last knew for sure what all others know; also over a restart."""
         self._heard_kept_at = -math.inf
@@ -94,9 +143,14 @@ class Node:
         """Ids of gatherers that are gone for good, and take nothing more."""
         self.finished = self.has_told_the_end = False
         self.has_left = False
+        self.is_to_testify = False
+        """Whether others are to be told of all that was passed on here, before this gatherer leaves."""
+        self._testified = -1
         self.taking_in = 0
         """Seeds and orders that are on their way from Redis to the disk."""
         self.outbox_is_full = False
+        self.plans: Counter[str] = Counter()
+        """Plans adopted by this process, by reason."""
         self.barred: Callable[[], Sequence[str]] = list
         """The helpers that are not believed any more here."""
         self.changed = trio.Event()
@@ -166,6 +220,22 @@ class Node:
                 passed.append(Passed(to, each, always))
         return own, passed
 
+    def witnesses(self, found: Sequence[Found]) -> list[tuple[str, Found]]:
+        """URLs with another gatherer than their owner, which is to know of them, should the owner be lost.
+
+        Those for which there is no other are left out.
+        """
+        if self.charter is None:
+            return []
+        others = sorted(each for each in self.charter.members if each != self.id)
+        owner = self.charter.owners.owner
+        told = []
+        for each in found:
+            of = owner(each.key)
+            if others and others != [of]:
+                told.append((others[bisect.bisect_right(others, of) % len(others)], each))
+        return told
+
     def extent(self, host: str) -> Extent:
         """How much of a host may be fetched here now."""
         held = self.holdings.extent(host)
@@ -187,6 +257,10 @@ class Node:
         silent_s = trio.current_time() - self._heard_at
         return silent_s < _SILENT_SHARE * self.config.member.forget_after_s
 
+    def share(self) -> float:
+        """Half while ranges change hands: the sooner that is over, the sooner all fetch what is theirs."""
+        return 1.0 if self.holdings.is_settled else _SHARE_ON_THE_WAY
+
     def epoch_of_rulings(self) -> int:
         """The epoch of what operators have ruled; 0 for nothing."""
         return self.rulings.epoch
@@ -206,6 +280,7 @@ class Node:
             and self.crawl.is_idle
             and not self.taking_in
             and not self.resend
+            and not any(self.refetch)
             and self.holdings.is_settled
             and self.on_disk == (self.epoch, self.holdings)
             and not any(box.next > box.first for box in self.store.outboxes().values())
@@ -261,18 +336,26 @@ class Node:
             after = self.holdings.adopted(charter, self.id)
             changed = self.holdings.differences(after)
             lost = [*self.resend, *((start, end) for start, end in charter.lost)]
+            if self.id in charter.departed:
+                lost = [EVERYTHING]  # nobody knows what else was lost while this one was thought to be
             # At once nothing more is fetched of what leaves. Of what came, nothing is written before this is.
             self.charter, self.holdings, self.resend = charter, after, lost
+            gone = [each for each in self.origins if each.gatherer in charter.destroyed]
+            self.origins = Origins(each for each in self.origins if each not in gone)
+            self.refetch = Origins([*self.refetch, *gone])
             self.crawl.release(changed)
             meta = {
                 CHARTER: charter.to_bytes(),
                 HOLDINGS: after.to_bytes(),
                 RESEND: msgpack.packb(lost) if lost else b"",
+                ORIGINS: self.origins.to_bytes(),
+                REFETCH: self.refetch.to_bytes(),
             }
             await self.crawl.commit(Batch(meta=meta))
             self.on_disk = (charter.epoch, after)
             self.crawl.count_anew(Expansion.from_bytes(charter.expansion))
             self.adopted_at = trio.current_time()
+            self.plans[main_reason(charter.reason)] += 1
             self.finished = False
             self.log.info(
                 "adopted a plan",
@@ -283,7 +366,7 @@ class Node:
             )
             self._tell()
 
-    async def take_in(self, read: Callable[[], tuple[Batch, list[tuple[str, Range]]] | None]) -> Batch | None:
+    async def take_in(self, read: Callable[[], Received | None]) -> Batch | None:
         """Write what was received; ranges that are whole by that are held once it is written.
 
         It is read here, so that no other charter comes between finding the owners and writing.
@@ -292,14 +375,17 @@ class Node:
             received = read()
             if received is None:
                 return None
-            batch, ends = received
-            after = self.holdings
+            batch, ends = received.batch, received.ends
+            after, origins = self.holdings, self.origins
             if ends:
                 assert self.charter is not None
                 after = after.arrived(ends, self.charter.owners, self.id)
-                batch.meta[HOLDINGS] = after.to_bytes()
+                came = [Origin(sender, *place, self.clock()) for sender, place in ends]
+                origins = Origins([*origins, *received.origins, *came])
+                batch.meta |= {HOLDINGS: after.to_bytes(), ORIGINS: origins.to_bytes()}
             await self.crawl.commit(batch)
             if ends:
+                self.origins = origins
                 self._have(after)
             return batch
 
@@ -325,6 +411,13 @@ class Node:
             self.resend.remove(done)  # once: it may have been lost again meanwhile
             packed = msgpack.packb(self.resend) if self.resend else b""
             await self.crawl.commit(Batch(meta={RESEND: packed}))
+            self._tell()
+
+    async def refetched(self, done: Origin) -> None:
+        """The pages of a range that came from one whose disk is lost are queued again."""
+        async with self._changing:
+            self.refetch = Origins(each for each in self.refetch if each != done)
+            await self.crawl.commit(Batch(meta={REFETCH: self.refetch.to_bytes()}))
             self._tell()
 
     async def obey(self, rulings: Rulings) -> None:
@@ -358,6 +451,17 @@ class Node:
         self.draining = True
         await self.crawl.commit(Batch(meta={DRAINING: b"yes"}))
         self._tell()
+
+    def has_testified(self) -> bool:
+        """Whether others know of all that was passed on here; if not, that is begun."""
+        self.is_to_testify = self.store.counts().passed > self._testified
+        if self.is_to_testify:
+            self._tell()
+        return not self.is_to_testify
+
+    def testified(self, passed: int) -> None:
+        """Others have been told of so many URLs that were passed on."""
+        self._testified, self.is_to_testify = passed, False
 
     def _tell(self) -> None:
         self.changed.set()

@@ -8,6 +8,7 @@ one is answered, one that failed with the reason.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgpack
@@ -18,7 +19,7 @@ from gcs.board import Board, Wish
 from gcs.core.urls import Rejected, part, readable
 from gcs.gatherer import testimony
 from gcs.gatherer.book import book_of
-from gcs.gatherer.exchange import Exchange, witness
+from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node
 from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
@@ -82,12 +83,7 @@ class Orders:
             except Rejected as error:
                 node.log.warning("a seed cannot be crawled", url=url, why=str(error))
         own, passed = node.sorted_out(found, always=False)
-        batch = Batch(found=own, passed=passed)
-        assert node.charter is not None
-        others = sorted(each for each in node.charter.members if each != node.id)
-        if own and others:
-            batch.mail.append((others[0], witness(own)))
-        await node.crawl.commit(batch)
+        await node.crawl.commit(Batch(found=own, passed=passed, told=node.witnesses(own)))
         self._exchange.hurry()
 
     # Orders
@@ -176,7 +172,7 @@ class Orders:
         start, end = part(str(arguments["prefix"]))
         count, at = 0, start
         while True:
-            keys, at_next = await trio.to_thread.run_sync(self._answered, at, end, low, high)
+            keys, at_next = await self._node.world.offload(partial(self._answered, at, end, low, high))
             if keys:
                 await self._node.crawl.commit(Batch(again=keys))
                 await self._board.take_down(boards.FINISHED)

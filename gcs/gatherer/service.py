@@ -12,7 +12,8 @@ from typing import Final
 import trio
 
 from gcs.config import Config
-from gcs.core.vitals import silent
+from gcs.core import vitals
+from gcs.core.vitals import UNWATCHED_S
 from gcs.errors import GcsError
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.membership import Membership
@@ -20,7 +21,6 @@ from gcs.gatherer.node import Node
 from gcs.gatherer.reload import reloaded
 from gcs.notify import Notifier
 
-_UNWATCHED_S: Final = 10.0
 _SPARE_S: Final = 10.0
 """What was fetched last has to be written, and the store closed."""
 
@@ -49,12 +49,15 @@ class Service:
         notifier = self._notifier
         if not notifier.is_heard:
             return
-        interval_s = notifier.watchdog_s or _UNWATCHED_S
         notifier.ready()
         while True:
-            ill = silent(self._signs, trio.current_time(), interval_s)
-            notifier.status(f"{', '.join(ill)} hung" if ill else self.status(), is_well=not ill)
+            trouble = self.trouble()
+            notifier.status(trouble or self.status(), is_well=not trouble)
             await trio.sleep(notifier.every_s)
+
+    def trouble(self) -> str:
+        """Which of its parts do not answer; "" while it is well."""
+        return vitals.trouble(self._signs, trio.current_time(), self._notifier.watchdog_s or UNWATCHED_S)
 
     def status(self) -> str:
         """How it is, in a line; the rate is that since this was last asked."""

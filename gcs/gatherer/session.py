@@ -7,9 +7,10 @@ import gc
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -19,7 +20,9 @@ import structlog
 import trio
 
 import gcs
+from gcs import endpoint
 from gcs.config import Config
+from gcs.core import vitals
 from gcs.core.traps import Novelty
 from gcs.core.tree import Expansion
 from gcs.errors import ConfigError, ExitCode, UsageError
@@ -28,11 +31,13 @@ from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.console import Console, Screen
 from gcs.gatherer.crawl import EXPANSION, NOVELTY, TALLY, Crawl, Ending, Limits
+from gcs.gatherer.crawl_meters import CrawlMeters
 from gcs.gatherer.links import Targets
 from gcs.gatherer.parts import Fleet
 from gcs.gatherer.seeds import cleaning, seed_url
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.visit import Visitor
+from gcs.process import Process
 from gcs.store.errors import StoreError
 from gcs.store.records import Counts
 from gcs.store.store import Store
@@ -92,7 +97,7 @@ def spare_the_collector() -> None:
 async def _crawl(config: Config, request: Request) -> ExitCode:
     seeds = checked(config, request, begun=(request.directory / "format").exists())
     given = read_expansion(request.expansion) if request.expansion else None
-    async with Transport(config.fetch) as transport:
+    async with endpoint.opened(config.metrics.listen) as monitored, Transport(config.fetch) as transport:
         private = await are_private(config, transport, seeds)
         if not private:
             require_agent(config)
@@ -120,7 +125,13 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
             running = Crawl(config, store, transport, visitor, expansion, limits=request.limits)
             kept = {SETTINGS: msgpack.packb(list(request.settings)), PRIVATE: b"yes" if private else b""}
             running.seed(visitor.seeds(seeds), kept)
-            return await _watched(running, store, request)
+            process = Process("crawl", config.member.name, config.crawl.name, partial(_trouble, running))
+            measured = CrawlMeters(running, store, transport)
+            return await _watched(running, store, request, partial(monitored.serve, process, measured))
+
+
+def _trouble(running: Crawl) -> str:
+    return vitals.trouble(running.signs, trio.current_time(), vitals.UNWATCHED_S)
 
 
 def checked(config: Config, request: Request, *, begun: bool) -> list[str]:
@@ -133,12 +144,15 @@ def checked(config: Config, request: Request, *, begun: bool) -> list[str]:
     return seeds
 
 
-async def _watched(running: Crawl, store: Store, request: Request) -> ExitCode:
+async def _watched(
+    running: Crawl, store: Store, request: Request, serve: Callable[[], Awaitable[None]]
+) -> ExitCode:
     console = Console(running, store, sys.stderr)
     endings: list[Ending] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_obey_signals, running, console, nursery.cancel_scope)
         nursery.start_soon(console.show)
+        nursery.start_soon(serve)
         endings.append(await running.run())
         nursery.cancel_scope.cancel()
     console.clear()

@@ -24,6 +24,9 @@ class Territory(Protocol):
     def may_begin(self) -> bool:
         """Whether another fetch may be begun at all."""
 
+    def share(self) -> float:
+        """Which share of what could be fetched should be, for the sake of something else."""
+
     def epoch_of_rulings(self) -> int:
         """The epoch of what operators have ruled; 0 for nothing."""
 
@@ -49,6 +52,10 @@ class Alone:
     def may_begin(self) -> bool:
         """Always."""
         return True
+
+    def share(self) -> float:
+        """All of it."""
+        return 1.0
 
     def epoch_of_rulings(self) -> int:
         """There are none."""

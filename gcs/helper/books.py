@@ -1,37 +1,11 @@
-"""Who may be lent to: the sites of the configuration, and the helpers that operators have invited.
-
-At a *trusted* site all helpers wait at one desk, and whoever is free takes what lies there. At an *open* site
-every helper has a desk of its own: it can neither see nor take what is meant for another.
-"""
+"""Who may be lent to: the sites of the configuration, and the helpers that operators have invited."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from gcs.core.rulings import Rulings
-
-_OPEN = ":open"
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A site as the configuration names it."""
-
-    name: str
-    is_open: bool
-    url: str
-    """Its own server; "" for the crawl's."""
-
-    @classmethod
-    def of(cls, text: str) -> Site:
-        """The site that a text such as `office` or `volunteers:open@redis://host` names."""
-        name, _, url = text.partition("@")
-        return cls(name.removesuffix(_OPEN), name.endswith(_OPEN), url)
-
-    def desk(self, helper: str) -> str:
-        """The name of the desk at which a helper works."""
-        return f"{self.name}/{helper}" if self.is_open else self.name
+from gcs.helper.sites import Site
 
 
 class SiteBooks:

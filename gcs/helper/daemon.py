@@ -21,6 +21,7 @@ import structlog
 import trio
 
 import tuplespace
+from gcs import endpoint
 from gcs.config import Config
 from gcs.core.consent import Network, Terms
 from gcs.errors import ConfigError, ExitCode
@@ -30,12 +31,15 @@ from gcs.helper import portal
 from gcs.helper.desks import PRESENT_S, Desk, Presence
 from gcs.helper.invitation import Invitation
 from gcs.helper.limits import Bandwidth, Cpu
+from gcs.helper.meters import METERS, Helping
 from gcs.helper.modesty import be_modest
 from gcs.helper.pause import Control
 from gcs.helper.surroundings import Senses, sources
 from gcs.helper.warden import Warden
 from gcs.helper.worker import Badge, Work, Worker
+from gcs.metrics import exposition
 from gcs.notify import Notifier
+from gcs.process import Process
 from gcs.summary import plugins
 from gcs.summary.plugins import Plugins
 from tuplespace import TupleSpaceError
@@ -75,12 +79,17 @@ def _configured(config: Config, invitation: Invitation) -> Config:
 
 
 async def _run(config: Config, invitation: Invitation, offer: Offer, notifier: Notifier) -> ExitCode:
-    async with _connected(config, invitation) as client:
+    async with (
+        endpoint.opened(config.metrics.listen) as monitored,
+        _connected(config, invitation) as client,
+    ):
         desk = Desk(client, config, invitation.desk)
         helper = Helper(config, invitation, offer, desk, notifier)
+        process = Process("helper", invitation.name, invitation.crawl, trouble=str)
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(helper.run)
+                nursery.start_soon(monitored.serve, process, helper.measured)
                 nursery.start_soon(_leave_when, helper, nursery.cancel_scope)
                 async for _ in signals:
                     break
@@ -139,6 +148,7 @@ class Helper:
         self._log = structlog.get_logger().bind(helper=invitation.name)
         self.has_to_leave = False
         self._said = ""
+        self._is_within_reach = False
         self._begun = trio.Event()
 
     @property
@@ -212,23 +222,31 @@ class Helper:
         """Tell the gatherers from time to time, and at once when it changes, and the log what has changed."""
         told = False
         while True:
-            sentence = self.warden.sentence
-            slots = self._offer.slots if self.warden.may_work else 0
+            sentence, slots = self.warden.sentence, self._slots()
             if sentence != self._said:
                 self._said = sentence
                 self._log.info("helps" if slots else "waits", why=sentence)
             try:
                 await self._desk.say(Presence(self._invitation.name, slots, self._work.pages, sentence))
-                told = False
+                told, self._is_within_reach = False, True
             except TupleSpaceError as error:
                 if not told:
                     self._log.warning("the site's server is out of reach", why=str(error))
-                told = True
+                told, self._is_within_reach = True, False
             with trio.move_on_after(_SAY_EVERY_S):
                 if slots:
                     await self.warden.wait_until_must_stop()
                 else:
                     await self.warden.wait_until_may_work()
+
+    def _slots(self) -> int:
+        """Hosts that it offers to ask at once now."""
+        return self._offer.slots if self._warden is not None and self._warden.may_work else 0
+
+    async def measured(self) -> str:
+        """What it measures."""
+        await trio.lowlevel.checkpoint()
+        return exposition(METERS, Helping(self._work, self._slots(), self._is_within_reach))
 
     async def _report(self) -> None:
         """Tell the service manager that it runs and whether it works; one that hangs says nothing."""

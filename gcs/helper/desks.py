@@ -16,8 +16,8 @@ import msgpack
 import tuplespace
 from gcs import spaces
 from gcs.config import Config
-from gcs.helper.books import Site
 from gcs.helper.papers import ANSWER, BUNDLE, KEY_BYTES
+from gcs.helper.sites import Site
 from tuplespace import Space
 
 URLS, SUMMARIES = KINDS = ("urls", "summaries")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gcs.errors import ConfigError
-from gcs.helper.books import Site
 from gcs.helper.portal import Canary
+from gcs.helper.sites import Site
 
 VERSION: Final = 1
 _MAX_BYTES: Final = 1 << 20

@@ -31,6 +31,7 @@ from gcs.helper.desks import AMONG_GATHERERS, Desk, Presence
 from gcs.helper.papers import ANSWER, BUNDLE, HANDED_S, Answer, Bundle, Page, Refusal, Refused
 from gcs.helper.scrutiny import Case, Scrutiny, Told
 from gcs.store.records import Batch
+from gcs.world import REAL, World
 from tuplespace import SpaceFull, TupleError, TupleSpaceError
 
 TRUST: Final = "trust"
@@ -47,7 +48,7 @@ _SLACK_S: Final = 4.0
 LONGEST_S: Final = OFFERED_S + HANDED_S + 2 * EXPECTED_S + _SLACK_S
 """No loan to helpers takes longer, unless one request has to wait for longer."""
 _ANSWERS_AT_ONCE: Final = 16
-_LOOK_EVERY_S: Final = 0.5
+_LOOK_EVERY_S: Final = 1.0
 _SWEEP_EVERY_S: Final = 0.1
 _PAUSE_S: Final = 1.0
 _SEND_WITHIN_S: Final = 2.0
@@ -138,6 +139,7 @@ class Lender:
         again: Callable[[Sequence[str]], Awaitable[None]],
         trust: bytes = b"",
         probing: Probing | None = None,
+        world: World = REAL,
     ) -> None:
         """`me` is the id of this gatherer; `members` says how many share the desks.
 
@@ -150,7 +152,9 @@ class Lender:
             Trust.restored(msgpack.unpackb(trust)) if trust else Trust(),
             replicate=self._replicate,
             again=self._wrong.send_nowait,
+            random=world.random,
         )
+        self._world = world
         self._crawl, self._config, self._me, self._books = crawl, config, me, books
         self._open_desk, self._epoch, self._members, self._probing = open_desk, epoch, members, probing
         self._own = open_desk(desks.of_gatherer(me))
@@ -234,7 +238,7 @@ class Lender:
         origin = loan.jobs[numbers[0]].origin
         bundle = Bundle(
             version=papers.VERSION,
-            id=papers.new_id(),
+            id=self._world.token(papers.ID_BYTES),
             crawl=self._config.crawl.name,
             gatherer=self._me,
             scheme=origin.scheme,
@@ -434,7 +438,7 @@ class Lender:
     async def _sweep(self) -> None:
         """End the loans whose time is over."""
         while True:
-            await trio.sleep(_SWEEP_EVERY_S)
+            await trio.sleep(_SWEEP_EVERY_S if self._out else _LOOK_EVERY_S)
             now = trio.current_time()
             for out in [each for each in self._out.values() if each.until <= now]:
                 self._end(out)

@@ -63,8 +63,8 @@ def _be_nice() -> bool:
         return False
     try:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-    except OSError:
-        return False
+    except OSError:  # a service may be forbidden to, and have been given it
+        return os.getpriority(os.PRIO_PROCESS, 0) >= NICENESS
     return True
 
 
@@ -76,4 +76,7 @@ def _leave_the_disk() -> bool:
         call = ctypes.CDLL(None).syscall
     except (OSError, AttributeError):
         return False
-    return bool(call(number, _WHO_PROCESS, 0, _IDLE_CLASS) == 0)
+    if call(number, _WHO_PROCESS, 0, _IDLE_CLASS) == 0:
+        return True
+    # The call that asks for it has the next number, everywhere.
+    return bool(call(number + 1, _WHO_PROCESS, 0) == _IDLE_CLASS)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Final, cast
@@ -33,6 +32,8 @@ BUNDLE: Final = "bundle"
 ANSWER: Final = "answer"
 MOST_URLS: Final = 64
 KEY_BYTES: Final = 32
+ID_BYTES: Final = 16
+"""Of the id of a bundle, which nobody must be able to guess."""
 MAX_BODY_BYTES: Final = 2 << 20
 """The largest body, as sent, that a helper gives back; its gatherer fetches what is larger."""
 HANDED_S: Final = 5.0
@@ -259,11 +260,6 @@ class Answer(Struct, array_like=True, frozen=True):
 _InflateError: Final = cast("type[Exception]", isal_zlib.error)
 _bundles: Final = msgspec.msgpack.Decoder(Bundle)
 _answers: Final = msgspec.msgpack.Decoder(Answer)
-
-
-def new_id() -> str:
-    """An id that nobody can guess."""
-    return secrets.token_hex(16)
 
 
 def _decoded(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:

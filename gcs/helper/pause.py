@@ -28,6 +28,8 @@ from gcs.errors import UsageError
 _NAME: Final = "gcs-helper"
 _MAX_LINE: Final = 4096
 _PATIENCE_S: Final = 5.0
+_SERVICE: Final = Path("/run/gcs-helper")
+"""Where `gcs-helper.service` listens."""
 
 
 class Paused(Protocol):
@@ -62,6 +64,12 @@ def directory(environ: Mapping[str, str] = os.environ) -> Path:
     if runtime := environ.get("XDG_RUNTIME_DIR"):
         return Path(runtime)
     return Path(tempfile.gettempdir()) / f"{_NAME}-{os.getuid()}"
+
+
+def places(environ: Mapping[str, str] = os.environ, *, uid: int | None = None) -> list[Path]:
+    """Where to look for a helper of this user, the user's own first; root's is also the system's service."""
+    is_root = (os.getuid() if uid is None else uid) == 0
+    return [directory(environ), *([_SERVICE] if is_root else [])]
 
 
 class Control:
@@ -123,16 +131,21 @@ async def tell(word: str, path: Path | None = None) -> Said:
     """
     if not _has_control():
         raise UsageError("On this system a helper cannot be told anything; end it instead.")
-    place = directory() if path is None else path
-    try:
-        with trio.fail_after(_PATIENCE_S):
-            async with await trio.open_unix_socket(str(_socket_in(place))) as stream:
-                await stream.send_all(json.dumps({"do": word}).encode() + b"\n")
-                answer: dict[str, Any] = json.loads(await _read_line(stream))
-    except (OSError, trio.BrokenResourceError):
-        raise UsageError("No helper of yours runs on this machine.") from None
-    except (trio.TooSlowError, ValueError):
-        raise UsageError("The helper on this machine does not answer.") from None
+    for place in places() if path is None else [path]:
+        try:
+            return await _told(word, place)
+        except (OSError, trio.BrokenResourceError):
+            continue
+        except (trio.TooSlowError, ValueError):
+            raise UsageError("The helper on this machine does not answer.") from None
+    raise UsageError("No helper of yours runs on this machine.")
+
+
+async def _told(word: str, place: Path) -> Said:
+    with trio.fail_after(_PATIENCE_S):
+        async with await trio.open_unix_socket(str(_socket_in(place))) as stream:
+            await stream.send_all(json.dumps({"do": word}).encode() + b"\n")
+            answer: dict[str, Any] = json.loads(await _read_line(stream))
     if "error" in answer:
         raise UsageError(str(answer["error"]))
     return Said(may_work=bool(answer["may_work"]), sentence=str(answer["sentence"]), pid=int(answer["pid"]))

@@ -69,11 +69,11 @@ class Scrutiny:
         *,
         replicate: Replicate,
         again: Callable[[Sequence[str]], None],
-        random: Random | None = None,
+        random: Random,
     ) -> None:
         """`replicate` asks another helper, if there is one; `again` has pages fetched again that count."""
         self._crawl, self.trust, self._replicate, self._again = crawl, trust, replicate, again
-        self._random = random or Random()
+        self._random = random
         self._cases: set[Case] = set()
         self._by_key: dict[str, tuple[Case, int]] = {}
         self._log = structlog.get_logger()

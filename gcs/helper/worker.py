@@ -8,7 +8,6 @@ the host knows without any message when it may ask there itself.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -17,12 +16,13 @@ import structlog
 import trio
 
 from gcs.core.traps import fingerprint
+from gcs.fetch.fetching import Fetching
 from gcs.fetch.outcome import Failure, Origin, Outcome, Response
-from gcs.fetch.transport import Transport
 from gcs.helper import papers
 from gcs.helper.papers import ANSWER, BUNDLE, HANDED_S, PART_BYTES, VERSION, Answer, Bundle, Page, Refused
 from gcs.summary import Document, read
 from gcs.summary.plugins import NONE, Plugins
+from gcs.world import REAL, World
 from tuplespace import LeaseLost, Space, Taken, TupleSpaceError
 
 ANSWER_EVERY_S: Final = 0.25
@@ -35,12 +35,6 @@ _PARTING_S: Final = 3.0
 _LOOK_S: Final = 0.5
 _STATUS_TOO_MANY: Final = 429
 _STATUS_FAILS: Final = 500
-
-
-def awake_s() -> float:
-    """Seconds by a clock that goes on while the machine sleeps, where there is one."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +65,7 @@ class Worker:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: Fetching,
         urls: Space,
         summaries: Callable[[Bundle], Space],
         badge: Badge,
@@ -83,12 +77,13 @@ class Worker:
         on_page: Callable[[Origin, Outcome], None] | None = None,
         vouch: Vouch | None = None,
         work: Work | None = None,
+        world: World = REAL,
     ) -> None:
         """`ready` is waited for before every request; `on_page` is told every outcome.
 
         `vouch` says before every answer whether what came is what it seems to be.
         """
-        self._vouch = vouch
+        self._vouch, self._awake_s = vouch, world.awake
         self._transport, self._urls, self._summaries, self._badge = transport, urls, summaries, badge
         self._lease_s = lease_s
         self._slots, self._plugins, self._ready, self._on_page = slots, plugins, ready, on_page
@@ -135,7 +130,7 @@ class Worker:
                     # It may have been handed over long ago, to a machine that slept.
                     await taken.renew()
                     if not taken.lost and not self._stopped.is_set():
-                        await self._opened(taken, awake_s())
+                        await self._opened(taken, self._awake_s())
                     else:
                         taken.give_back()
             except LeaseLost:
@@ -166,7 +161,7 @@ class Worker:
 
     async def _ask(self, bundle: Bundle, taken: Taken, began_s: float) -> None:
         """Ask for the URLs of a bundle, one after the other, and answer now and then."""
-        reply = _Reply(bundle, self._summaries(bundle), self._badge, self._vouch)
+        reply = _Reply(bundle, self._summaries(bundle), self._badge, self._vouch, self._awake_s)
         try:
             for number in range(len(bundle.paths)):
                 # Who cannot renew the lease does not know whether another one has got it.
@@ -174,7 +169,7 @@ class Worker:
                     break
                 if not await self._asked(bundle, number, reply, began_s):
                     break
-                if reply.is_due(awake_s()) and number + 1 < len(bundle.paths):
+                if reply.is_due(self._awake_s()) and number + 1 < len(bundle.paths):
                     await reply.send(last=False)
         finally:
             # Also when it is cancelled: somebody waits for this.
@@ -186,7 +181,7 @@ class Worker:
         if self._ready is not None:
             await self._ready()
         while not self._stopped.is_set():
-            now = awake_s()
+            now = self._awake_s()
             if now - began_s >= bundle.within_s or reply.next_at - began_s >= bundle.within_s:
                 return False
             if now >= reply.next_at:
@@ -200,7 +195,7 @@ class Worker:
     async def _asked(self, bundle: Bundle, number: int, reply: _Reply, began_s: float) -> bool:
         """Ask for one URL; whether the next may be asked for."""
         sent: list[float] = []
-        left_s = began_s + bundle.within_s - awake_s()
+        left_s = began_s + bundle.within_s - self._awake_s()
         outcome: Outcome | None = None
         with trio.move_on_after(left_s):
             outcome = await self._transport.fetch(
@@ -208,14 +203,14 @@ class Worker:
                 bundle.paths[number],
                 timeout_s=left_s,
                 max_body_bytes=bundle.max_body_bytes,
-                on_sent=lambda _: sent.append(awake_s()),
+                on_sent=lambda _: sent.append(self._awake_s()),
             )
         if outcome is None:
             return False
         if self._on_page is not None:
             self._on_page(bundle.origin, outcome)
         slow_s = min(bundle.delay_factor * outcome.total_s, bundle.max_delay_s)
-        reply.next_at = (sent[-1] if sent else awake_s()) + max(bundle.delay_s, slow_s)
+        reply.next_at = (sent[-1] if sent else self._awake_s()) + max(bundle.delay_s, slow_s)
         if isinstance(outcome, Failure):
             self.work.failures += 1
             reply.add(Page(number, failure=outcome.reason.value))
@@ -247,13 +242,21 @@ class Worker:
 class _Reply:
     """What is to be answered to a bundle."""
 
-    def __init__(self, bundle: Bundle, summaries: Space, badge: Badge, vouch: Vouch | None) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        summaries: Space,
+        badge: Badge,
+        vouch: Vouch | None,
+        awake_s: Callable[[], float],
+    ) -> None:
         self._bundle, self._space, self._badge, self._vouch = bundle, summaries, badge, vouch
+        self._awake_s = awake_s
         self.pages: list[Page] = []
         self.next_at = -math.inf
         """When the next request may be sent."""
         self._bytes = self._part = 0
-        self._sent_at = awake_s()
+        self._sent_at = self._awake_s()
 
     def add(self, page: Page) -> None:
         """One more page."""
@@ -266,7 +269,7 @@ class _Reply:
 
     async def send(self, *, last: bool) -> None:
         """Answer what there is; what is too large for that is left to the gatherer."""
-        pages, self.pages, self._bytes, self._sent_at = self.pages, [], 0, awake_s()
+        pages, self.pages, self._bytes, self._sent_at = self.pages, [], 0, self._awake_s()
         bundle, badge = self._bundle, self._badge
         if pages and self._vouch is not None and not await self._vouch():
             pages = [page if page.failure else Page(page.number, failure=NOT_THE_WEB) for page in pages]

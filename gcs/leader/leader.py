@@ -7,6 +7,7 @@ meanwhile is refused when it publishes. Until it is published nothing has change
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -28,6 +29,8 @@ from tuplespace import Leadership, LeadershipLost, TupleSpaceError, election
 
 AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", boards.OPERATOR})
 """Reasons that do not wait for the cool-down."""
+OUTCOMES: Final = ("published", "failed")
+"""What can come of a round."""
 _LEASE_S: Final = 10.0
 _SETTLED_WITHIN_S: Final = 60.0
 _PAUSE_S: Final = 1.0
@@ -51,6 +54,8 @@ class Leader:
         self._delays = delays
         self._node, self._board, self._membership, self._exchange = node, board, membership, exchange
         self._sites = Sites(registered_domain)
+        self.rounds: Counter[str] = Counter()
+        """Rounds that were led here, by what came of them."""
 
     # Reporting
 
@@ -60,7 +65,7 @@ class Leader:
         seen = node.crawl.expansion.to_bytes()
         node.crawl.reported()
         paces = list(node.crawl.paces)
-        with_levels = await trio.to_thread.run_sync(lambda: levels(seen, node.store.hosts()))
+        with_levels = await node.world.offload(lambda: levels(seen, node.store.hosts()))
         report = rounds.Report(
             gatherer=node.id,
             expansion=with_levels,
@@ -100,7 +105,11 @@ class Leader:
         """Whether a round came to its end, well or not; the next leader would fail by the same mistake."""
         try:
             return await self.lead(wishes) is not None
+        except (TupleSpaceError, LeadershipLost):
+            self.rounds["failed"] += 1
+            raise
         except (ArithmeticError, LookupError, TypeError, ValueError):
+            self.rounds["failed"] += 1
             self._node.log.exception("no new plan could be made")
             return True
 
@@ -135,10 +144,11 @@ class Leader:
             accounts = await self._collect(leadership)
             members, lost = dict(self._membership.members), self._membership.lost()
             plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)
-            charter = await trio.to_thread.run_sync(plan)
+            charter = await node.world.offload(plan)
             if dry:
                 return charter
             await self._board.publish(charter)
+            self.rounds["published"] += 1
             node.log.info(
                 "published a plan",
                 epoch=charter.epoch,
@@ -169,6 +179,9 @@ class Leader:
     ) -> Charter:
         """The next charter. It may take long."""
         config, before = self._node.config, self._node.charter
+        left = {each for each, m in members.items() if m.pulse.standing == "left"}
+        # One that has left since it reported must not get anything.
+        accounts = {each: account for each, account in accounts.items() if each not in left}
         draining = {each for each, m in members.items() if m.pulse.standing == "draining"}
         known = {*(before.members if before else ()), *accounts} - lost
         pinned = known - accounts.keys()
@@ -205,7 +218,9 @@ class Leader:
             outcome = plan(state=None)
         names = {each: members[each].pulse.name for each in owners if each in members}
         names |= {each: (before.members.get(each, each) if before else each) for each in pinned}
-        departed = {*(before.departed if before else ()), *lost} - accounts.keys() - pinned
+        gone_before = set(before.departed if before else ())
+        departed = (gone_before | lost) - accounts.keys() - pinned
+        destroyed = {*(before.destroyed if before else ()), *(lost - left - gone_before)}
         made = Made(
             epoch,
             self._node.clock(),
@@ -221,6 +236,7 @@ class Leader:
             members={each: names.get(each, each) for each in (*owners, *sorted(pinned))},
             lost=_lost(before, sources),
             departed=sorted(departed),
+            destroyed=sorted(destroyed & departed),
             reason=_reason(wishes),
             strategy=config.placement.strategy,
             state=outcome.state,

@@ -6,8 +6,8 @@ from typing import Any
 
 from gcs.config import Config
 from gcs.core.rulings import Rulings
-from gcs.helper.books import Site
 from gcs.helper.desks import OpenDesk, Presence
+from gcs.helper.sites import Site
 from tuplespace import TupleSpaceError
 
 

@@ -20,10 +20,10 @@ from gcs.errors import ConfigError, ExitCode, GcsError, UsageError
 from gcs.fetch.outcome import Failure, Origin
 from gcs.fetch.transport import Transport
 from gcs.helper import desks
-from gcs.helper.books import Site
 from gcs.helper.invitation import Invitation
 from gcs.helper.papers import KEY_BYTES
 from gcs.helper.portal import Canary, settings
+from gcs.helper.sites import Site
 from gcs.operate.asking import Answer
 from gcs.operate.helping import helpers
 from tuplespace import rights

@@ -201,7 +201,7 @@ def _losses(found: Audit) -> list[str]:
     """What gatherers that were lost for good have cost."""
     again = found.totals["found_again"]
     return (
-        [f"{again:,} URLs were found again, and are fetched again, after a gatherer was lost."]
+        [f"{again:,} URLs were passed on again after a gatherer was lost; what it had is fetched again."]
         if again
         else []
     )

@@ -200,11 +200,11 @@ class Database:
 class Writes:
     """A batch of changes to any tables, all of which happen or none.
 
-    `put(key, value, table)` and `delete(key, table)` are bare methods of RocksDB, because they are called
-    for every new URL; `tables` has what they take for a table.
+    `put(key, value, table)`, `delete(key, table)` and `delete_range(start, end, table)` are bare methods of
+    RocksDB, because they are called for every new URL; `tables` has what they take for a table.
     """
 
-    __slots__ = ("batch", "delete", "put", "tables")
+    __slots__ = ("batch", "delete", "delete_range", "put", "tables")
 
     def __init__(self, tables: dict[str, ColumnFamily]) -> None:
         """An empty one."""
@@ -212,6 +212,7 @@ class Writes:
         self.batch = WriteBatch(raw_mode=True)
         self.put = self.batch.put
         self.delete = self.batch.delete
+        self.delete_range = self.batch.delete_range
 
 
 def _database_options() -> Options:

@@ -145,8 +145,12 @@ class Room:
         """Raise DiskFull if there is too little; looks at most once a second while there is enough."""
         if now - self._checked_at < _CHECK_EVERY_S:
             return
-        with translated(self._directory):
-            free = os.statvfs(self._directory)
-        if free.f_bavail * free.f_frsize < self._keep_free_bytes:
+        if self.free_bytes() < self._keep_free_bytes:
             raise no_room(self._directory)
         self._checked_at = now
+
+    def free_bytes(self) -> int:
+        """How much there is; raises StoreError where the disk does not say."""
+        with translated(self._directory):
+            disk = os.statvfs(self._directory)
+        return disk.f_bavail * disk.f_frsize

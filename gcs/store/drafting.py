@@ -7,13 +7,13 @@ from typing import Final
 
 from gcs.store.database import HOSTS, LATER, PARENTS, QUEUE, Database, Writes
 from gcs.store.encoding import (
+    STATE,
     BandRow,
     Origin,
     pack_host,
     pack_later,
     pack_piece,
     retry_of,
-    state_of,
 )
 from gcs.store.queue import RETRY, Band, Host, Queue, Waiting, head_after, later_key, piece_key
 from gcs.store.records import Found, Queued, State, host_of
@@ -21,6 +21,7 @@ from gcs.store.status import ANY_OTHER, Status
 from gcs.store.view import parent_key
 
 _NOTHING: Final[Mapping[int, int]] = {}
+_QUEUED: Final = int(State.QUEUED)
 
 
 class Change:
@@ -181,8 +182,9 @@ class Draft:
     def take_out(self, rows: Mapping[str, bytes]) -> None:
         """Take those of some rows that are queued out of the window, for they will leave the queue."""
         by_host: defaultdict[str, set[str]] = defaultdict(set)
+        in_flight = self.queue.in_flight
         for key, row in rows.items():
-            if state_of(row) is State.QUEUED and key not in self.queue.in_flight:
+            if row[0] & STATE == _QUEUED and key not in in_flight:
                 by_host[host_of(key)].add(key)
         for name, keys in by_host.items():
             self.taken += self.queue.take_out(self.changes[name].host, keys)

@@ -3,6 +3,7 @@
     piece   its kind, a byte · checksum of the rest, 4 bytes · the rest
     found   how many, a varint · zstd of URLs by what they have in common: parent, via, depth, band, and the
             keys in order, joined by zero bytes
+    known   the same, of URLs that their owners have, and of which the receiver is to know
     rows    a chunk of rows that are handed over, see `moving`
     mail    whatever it is
 
@@ -21,9 +22,10 @@ from gcs.store.moving import count_of
 from gcs.store.records import VIAS, Found
 
 FOUND: Final = "found"
+KNOWN: Final = "known"
 ROWS: Final = "rows"
 MAIL: Final = "mail"
-_MARKS: Final = {FOUND: b"F", ROWS: b"R", MAIL: b"M"}
+_MARKS: Final = {FOUND: b"F", KNOWN: b"K", ROWS: b"R", MAIL: b"M"}
 _KINDS: Final = {mark: kind for kind, mark in _MARKS.items()}
 _BODY_AT: Final = 5
 _LEVEL = 1
@@ -33,7 +35,7 @@ class Letter(NamedTuple):
     """What is in a piece."""
 
     kind: str
-    """One of "found", "rows", "mail"."""
+    """One of "found", "known", "rows", "mail"."""
     found: list[Found]
     data: bytes
     """For `Batch.moved` if it is "rows"; what was sent if it is "mail"."""
@@ -41,6 +43,15 @@ class Letter(NamedTuple):
 
 def pack_found(found: Iterable[Found]) -> bytes:
     """A piece with some URLs; their order is not kept."""
+    return _piece(FOUND, _pack_urls(found))
+
+
+def pack_known(found: Iterable[Found]) -> bytes:
+    """A piece with URLs that the receiver is only to know of."""
+    return _piece(KNOWN, _pack_urls(found))
+
+
+def _pack_urls(found: Iterable[Found]) -> bytes:
     alike: dict[tuple[str, str, int, int], list[str]] = {}
     for key, depth, parent, via, band in found:
         like = (parent, via, depth, band)
@@ -54,7 +65,7 @@ def pack_found(found: Iterable[Found]) -> bytes:
     ]
     count = sum(map(len, alike.values()))
     packed = zstandard.ZstdCompressor(level=_LEVEL).compress(msgpack.packb(groups))
-    return _piece(FOUND, varint(count) + packed)
+    return varint(count) + packed
 
 
 def pack_rows(chunk: bytes) -> bytes:
@@ -74,7 +85,7 @@ def _piece(kind: str, body: bytes) -> bytes:
 def entries_of(piece: bytes) -> int:
     """How many URLs are in a piece."""
     match _KINDS[piece[:1]]:
-        case "found":
+        case "found" | "known":
             return varints(piece, _BODY_AT, 1)[0][0]
         case "rows":
             return count_of(piece[_BODY_AT : _BODY_AT + 4])
@@ -86,10 +97,10 @@ def unpack(piece: bytes) -> Letter:
     kind, body = _KINDS.get(piece[:1]), piece[_BODY_AT:]
     if kind is None or piece[1:_BODY_AT] != zlib.crc32(body).to_bytes(4, "big"):
         raise ValueError("a piece of mail is damaged")
-    return Letter(kind, _unpack_found(body), b"") if kind == FOUND else Letter(kind, [], body)
+    return Letter(kind, _unpack_urls(body), b"") if kind in (FOUND, KNOWN) else Letter(kind, [], body)
 
 
-def _unpack_found(body: bytes) -> list[Found]:
+def _unpack_urls(body: bytes) -> list[Found]:
     try:
         packed = zstandard.ZstdDecompressor().decompress(body[varints(body, 0, 1)[1] :])
         return [

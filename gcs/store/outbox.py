@@ -66,6 +66,12 @@ def _pieces(batch: Batch, passed: Mapping[str, list[Found]]) -> Iterator[tuple[s
             yield to, mail.pack_found(some)
     for to, chunk in batch.rows:
         yield to, mail.pack_rows(chunk)
+    told: dict[str, list[Found]] = {}
+    for to, each in batch.told:
+        told.setdefault(to, []).append(each)
+    for to, found in told.items():
+        for some in _parts(found):
+            yield to, mail.pack_known(some)
     for to, data in batch.mail:
         yield to, mail.pack_mail(data)
 

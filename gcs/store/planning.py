@@ -248,7 +248,7 @@ def write_meta(name: str, value: bytes, writes: Writes) -> None:
 def _status_after(batch: Batch, passed: Mapping[str, list[Found]], draft: Draft) -> Status:
     status, ledger, outboxes = draft.status, draft.status.ledger, draft.status.outboxes
     sent: dict[str, int] = {}
-    if passed or batch.rows or batch.mail or batch.acked:
+    if passed or batch.rows or batch.told or batch.mail or batch.acked:
         outboxes, sent = outbox.post(batch, passed, outboxes, draft.database, draft.writes)
     moved = _difference(draft)
     counts = status.counts

@@ -47,7 +47,7 @@ class Passed(NamedTuple):
     """A URL that was named somewhere and belongs to another gatherer."""
 
     to: str
-    """The identity of that gatherer's store."""
+    """The identity of that gatherer's store; empty if the URL is there, and has only to be known here."""
     found: Found
     always: bool = False
     """Send it also if it was passed on before."""
@@ -90,7 +90,7 @@ class Finished:
 
 _CHUNK_ROWS: Final = 2_000
 """About what `Store.chunk` packs."""
-_WORK: Final = ("finished", "found", "passed", "moved", "released", "erased", "again", "rows", "mail")
+_WORK: Final = ("finished", "found", "passed", "moved", "released", "erased", "again", "rows", "told", "mail")
 
 
 @dataclass(slots=True)
@@ -120,6 +120,8 @@ class Batch:
     """Keys of rows that are done or dropped and are queued once more, as if they had never been tried."""
     rows: list[tuple[str, bytes]] = field(default_factory=list)
     """For the outbox of a receiver: rows that are handed over to it, as `Store.chunk` packs them."""
+    told: list[tuple[str, Found]] = field(default_factory=list)
+    """For the outbox of a receiver: URLs that it has to know of, though others own them."""
     mail: list[tuple[str, bytes]] = field(default_factory=list)
     """For the outbox of a receiver, after all else: what means nothing to the store."""
     applied: dict[str, int] = field(default_factory=dict)

@@ -208,7 +208,7 @@ class Segments:
 
 def forget(kind: str, entries: Range, writes: Writes) -> None:
     """Delete journal entries that are in segments."""
-    writes.batch.delete_range(_key(kind, entries.head), _key(kind, entries.tail), writes.tables[JOURNAL])
+    writes.delete_range(_key(kind, entries.head), _key(kind, entries.tail), writes.tables[JOURNAL])
 
 
 def _key(kind: str, number: int) -> bytes:

@@ -13,10 +13,8 @@ One thread at a time commits. The other methods may be called from another threa
 memory is locked while a batch is decided about and while its effects are entered, not while it is written.
 """
 
-import secrets
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -52,7 +50,8 @@ from gcs.store.records import (
 from gcs.store.segments import Segments, forget
 from gcs.store.status import Range, Status
 from gcs.store.view import STATUS_KEY, found_of, host_counts, parents_of, row_of, rows_of
-from gcs.summary.records import SCHEMA
+from gcs.summary.schema import SCHEMA
+from gcs.world import REAL, World
 
 _LOG_FILE: Final = "crawl.log"
 _ROWS_AT_ONCE = 512
@@ -73,9 +72,10 @@ class Store:
         archive: Archive,
         segments: Segments,
         queue: Queue,
+        world: World,
     ) -> None:
         """Recover from whatever happened before; use `open`."""
-        self._directory = directory
+        self._directory, self._world = directory, world
         self._lock = lock
         self._database = database
         self._archive = archive
@@ -106,17 +106,20 @@ class Store:
         about: Mapping[str, str] | None = None,
         schemas: Mapping[str, pa.Schema] = SCHEMA,
         bounds: Bounds = _BOUNDS,
+        database: Callable[[Path], Database] = Database,
+        world: World = REAL,
     ) -> Self:
         """Open or make the store in a directory; raises StoreError, in one sentence, if that cannot be.
 
         WARC files are named after `name`, and `about` is what their first record says of the crawl. `schemas`
-        are those of "summaries" and "links", `bounds` how much of the queue is in memory.
+        are those of "summaries" and "links", `bounds` how much of the queue is in memory, `database` what
+        opens the tables.
         """
         with ExitStack() as undo:
             lock = directories.prepare(directory, resume=resume)
             undo.callback(lock.release)
-            database = Database(directory / "db")
-            undo.callback(database.close)
+            tables = database(directory / "db")
+            undo.callback(tables.close)
             archive = Archive(
                 directory / "warc",
                 prefix=name,
@@ -125,17 +128,17 @@ class Store:
                 head=warc.Builder(settings.pages, about).warcinfo,
                 clock=warc.digits_of_now,
             )
-            segments = Segments(directory, database, schemas, settings.segment_rows)
-            queue = Queue(database, bounds)
+            segments = Segments(directory, tables, schemas, settings.segment_rows)
+            queue = Queue(tables, bounds)
             with translated(directory):
-                store = cls(directory, settings, lock, database, archive, segments, queue)
+                store = cls(directory, settings, lock, tables, archive, segments, queue, world)
             undo.pop_all()
         return store
 
     def _read_status(self) -> Status:
         packed = self._database.get(META, STATUS_KEY)
         if packed is None:
-            return Status(directories.format_line(), int(time.time()), secrets.token_hex(6))
+            return Status(directories.format_line(), int(self._world.now()), self._world.token(6))
         directories.check_version(self._directory, Status.format_of(packed))
         return Status.unpack(packed)
 
@@ -153,7 +156,7 @@ class Store:
                 landed = self._recover(batch)
                 if landed is not None:
                     return landed
-            self._room.check(time.monotonic())
+            self._room.check(self._world.timer())
             with self._memory:
                 plan = self._planner.plan(batch, self._status)
             plan.journalled = self._segments.journal(batch.finished, plan.writes)
@@ -368,6 +371,10 @@ class Store:
         first = prefix.encode()
         for name, value in self._database.scan(META, first, first + b"\xff"):
             yield name[len(first) :].decode(), value
+
+    def free_bytes(self) -> int:
+        """How much room is left on the disk; raises StoreError where it does not say."""
+        return self._room.free_bytes()
 
     def statistics(self) -> StoreStatistics:
         """How much there is of everything."""

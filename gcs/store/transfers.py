@@ -4,8 +4,9 @@ Rows are moved here from another gatherer, released to one, erased, queued again
 """
 
 from collections.abc import Container, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from gcs.core.urls import PATH
 from gcs.store import moving
 from gcs.store.database import ROWS
 from gcs.store.drafting import Change, Draft
@@ -26,11 +27,16 @@ from gcs.store.queue import unpack_time
 from gcs.store.records import VIAS, Batch, Finished, Found, Passed, Queued, State, host_of
 from gcs.store.view import found_of, parents_of
 
+_PASSED: Final = int(State.PASSED)
+_QUEUED: Final = int(State.QUEUED)
+"""Plain numbers, for what is done with every row: asking a list by a state takes several times as long."""
+
 
 class Kind(NamedTuple):
     """What rows of one kind become here."""
 
-    state: State
+    state: int
+    """A plain number too."""
     is_tried: bool
     origin: Origin
     parent: str
@@ -50,12 +56,14 @@ def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
     rows = {key: row for key, row in zip(asked, values, strict=True) if row is not None}
     erased = {key: row for key in batch.erased if (row := rows.get(key))}
     released = {key: row for key in batch.released if (row := rows.get(key)) and key not in erased}
-    for key in (*erased, *released):
-        ended.pop(key, None)
-        moved.pop(key, None)
+    gone = erased.keys() | released.keys()
+    for key in ended.keys() & gone:
+        del ended[key]
+    for key in moved.keys() & gone:
+        del moved[key]
     for key in ended.keys() & moved.keys():
         del (ended if moved[key][0].state > ended[key].state else moved)[key]
-    settled = erased.keys() | released.keys() | moved.keys()
+    settled = gone | moved.keys()
     again = {
         key: row
         for key in batch.again
@@ -65,9 +73,8 @@ def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
     draft.touch([host_of(key) for key in (*settled, *again)])
     draft.take_out(erased)
     draft.take_out(released)
-    draft.take_out(
-        {key: row for key in moved if (row := rows.get(key)) and moved[key][0].state > state_of(row)}
-    )
+    known = rows.keys() & moved.keys()
+    draft.take_out({key: rows[key] for key in known if moved[key][0].state > rows[key][0] & STATE})
     _erase(erased, draft)
     _release(released, draft)
     _merge(moved, rows, draft)
@@ -99,7 +106,7 @@ def _kind(kind: moving.Kind, chunk: moving.Chunk, draft: Draft) -> Kind:
     if is_tried:
         reason = draft.reason(chunk.reasons[kind.reason])
         row = pack_kind(state, origin, kind.status, kind.attempts, reason)
-    return Kind(state, is_tried, origin, parent, kind.attempts, row)
+    return Kind(int(state), is_tried, origin, parent, kind.attempts, row)
 
 
 def _erase(erased: dict[str, bytes], draft: Draft) -> None:
@@ -112,12 +119,26 @@ def _erase(erased: dict[str, bytes], draft: Draft) -> None:
 
 
 def _release(released: dict[str, bytes], draft: Draft) -> None:
+    """Rows of a range, in order: those of a host follow each other, and most are packed alike."""
+    put, table = draft.writes.put, draft.writes.tables[ROWS]
+    passed: dict[bytes, bytes] = {}
+    beginning, change = "\0", None
     for key, row in released.items():
-        before = state_of(row)
-        if before is not State.PASSED:
-            _remove(key, row, before, State.PASSED, draft)
-            draft.writes.put(key.encode(), untried(State.PASSED, row), draft.writes.tables[ROWS])
-            draft.moved_out += 1
+        before = row[0] & STATE
+        if before == _PASSED:
+            continue
+        if change is None or not key.startswith(beginning):
+            change = draft.changes[host_of(key)]
+            beginning = change.host.name + PATH
+        change.counts[before] -= 1
+        change.counts[_PASSED] += 1
+        if before == _QUEUED:
+            draft.leave(key, row, change)
+        after = passed.get(row)
+        if after is None:
+            after = passed[row] = untried(State.PASSED, row)
+        put(key.encode(), after, table)
+        draft.moved_out += 1
 
 
 def _remove(key: str, row: bytes, before: State, after: State | None, draft: Draft) -> None:
@@ -130,12 +151,14 @@ def _remove(key: str, row: bytes, before: State, after: State | None, draft: Dra
 def _merge(moved: dict[str, tuple[Kind, int, bytes]], rows: dict[str, bytes], draft: Draft) -> None:
     put, table = draft.writes.put, draft.writes.tables[ROWS]
     birth = draft.status.birth
-    changes = draft.changes
     count = 0
+    beginning, change = "\0", None
     for key, (kind, at, tail) in moved.items():
         state, is_tried, origin, parent, attempts, packed = kind
         row = rows.get(key)
-        change = changes[host_of(key)]
+        if change is None or not key.startswith(beginning):
+            change = draft.changes[host_of(key)]
+            beginning = change.host.name + PATH
         if row is None:
             count += 1
         else:
@@ -146,7 +169,7 @@ def _merge(moved: dict[str, tuple[Kind, int, bytes]], rows: dict[str, bytes], dr
             _remove(key, row, before, None, draft)
         change.counts[state] += 1
         put(key.encode(), packed + varint(zigzag(at - birth)) + tail if is_tried else packed, table)
-        if state is not State.QUEUED:
+        if state != _QUEUED:
             continue
         if is_tried:
             due = unpack_time(tail)
@@ -189,7 +212,8 @@ def pass_on(passed: Sequence[Passed], settled: Container[str], draft: Draft) -> 
             new.append(each.found)
         elif not each.always or state_of(row) is not State.PASSED:
             continue
-        sent.setdefault(each.to, []).append(each.found)
+        if each.to:
+            sent.setdefault(each.to, []).append(each.found)
     _remember(new, draft)
     return sent
 

@@ -14,7 +14,8 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gcs.summary.records import SCHEMA, Edge, Summary, instant
+from gcs.summary.records import Edge, Summary, instant
+from gcs.summary.schema import SCHEMA
 
 
 def to_json(summary: Summary) -> str:

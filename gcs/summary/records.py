@@ -15,10 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
-
-import pyarrow as pa
 
 VERSION: Final = 1
 """The version of `Summary`; a reader refuses records of a newer one."""
@@ -193,7 +190,7 @@ class Summary:
 
     def to_row(self) -> dict[str, Any]:
         """The columns of `SCHEMA["summaries"]`; the time in whole microseconds."""
-        row = {name: getattr(self, name) for name in _NAMES}
+        row = {name: getattr(self, name) for name in NAMES}
         row["fetched_at"] = round(self.fetched_at * 1e6)
         return row
 
@@ -204,7 +201,7 @@ class Summary:
             raise NewerRecord(
                 f"a summary of version {row['version']}, and this program reads up to {VERSION}: update it"
             )
-        known = {name: row[name] for name in _NAMES if name in row}
+        known = {name: row[name] for name in NAMES if name in row}
         known["fetched_at"] = _seconds(known.get("fetched_at", 0))
         known["keywords"] = tuple(known.get("keywords", ()))
         known["headings"] = tuple(_heading(each) for each in known.get("headings", ()))
@@ -227,38 +224,8 @@ def instant(at_s: float) -> datetime:
     return datetime.fromtimestamp(round(at_s * 1e6) / 1e6, UTC)
 
 
-_NAMES: Final = tuple(each.name for each in fields(Summary))
-_LINKS_OUT: Final = _NAMES.index("links_out")
-_SAID: Final = attrgetter(*_NAMES[len(Fetched._fields) : _LINKS_OUT])
-_ASKED: Final = attrgetter(*_NAMES[_LINKS_OUT + 1 : -1])
+NAMES: Final = tuple(each.name for each in fields(Summary))
+_LINKS_OUT: Final = NAMES.index("links_out")
+_SAID: Final = attrgetter(*NAMES[len(Fetched._fields) : _LINKS_OUT])
+_ASKED: Final = attrgetter(*NAMES[_LINKS_OUT + 1 : -1])
 """What a row takes over from a document, before and after the number of its links."""
-
-_TYPES: Final[Mapping[str, pa.DataType]] = MappingProxyType(
-    {
-        "depth": pa.int32(),
-        "status": pa.int16(),
-        "fetched_at": pa.timestamp("us", "UTC"),
-        "fetch_s": pa.float64(),
-        "bytes": pa.int64(),
-        "epoch": pa.int64(),
-        "keywords": pa.list_(pa.string()),
-        "headings": pa.list_(pa.struct([("level", pa.int8()), ("text", pa.string())])),
-        "language_confidence": pa.float64(),
-        "links_out": pa.int32(),
-        "noindex": pa.bool_(),
-        "nofollow": pa.bool_(),
-        "version": pa.int16(),
-    }
-)
-
-
-def _schema(names: Sequence[str], kind: str) -> pa.Schema:
-    metadata = {"gcs.record": kind, "gcs.version": str(VERSION)}
-    columns = [pa.field(name, _TYPES.get(name, pa.string()), nullable=False) for name in names]
-    return pa.schema(columns, metadata=metadata)
-
-
-SCHEMA: Final[Mapping[str, pa.Schema]] = MappingProxyType(
-    {"summaries": _schema(_NAMES, "summary"), "links": _schema(Edge._fields, "link")}
-)
-"""What a segment of Parquet holds: `Summary.to_row()` in one file, `Edge` in the other."""

@@ -62,7 +62,7 @@ class _Run:
         else:
             self._at(0.4, "the leader is killed", self._leader_killed)
             self._at(0.55, "Redis is killed", self._redis_killed)
-            self._at(0.7, "one is drained", lambda: self._drained("one"))
+            self._at(0.7, "one is drained", lambda: group.drain("one"))
         codes = self._ended(but=("two",) if lose_one else ())
         return self._verdict(codes)
 
@@ -103,16 +103,13 @@ class _Run:
         time.sleep(3.0)
         self._redis.restart()
 
-    def _drained(self, name: str) -> None:
-        member = self._group.members()[name].id
-        self._group.ask(lambda board: board.order(member, "soak", "drain", {}, within_s=60))
-
     def _lost(self, name: str) -> None:
         self._group.kill(name)
         directory = self._group.processes[name].directory
         with Store.open(directory, Config().store, resume=True) as store:
             # Rows of pages that others had fetched, and handed over to it, are lost with it too.
-            self._again = store.counts().done
+            # So are the pages that it had fetched and handed over to others.
+            self._again = store.counts().done + store.ledger().moved_out
         self._kills += 1
         shutil.rmtree(directory)
 

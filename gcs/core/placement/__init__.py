@@ -7,7 +7,7 @@ TwomaPlacement       sites move by what they take, compared with their neighbour
 OmaPlacement         sites move to where those are that are wanted with them (001)
 """
 
-from gcs.core.placement.domains import HashPlacement, ProximityPlacement, nearest
+from gcs.core.placement.domains import HashPlacement, ProximityPlacement, is_clearly_nearer, nearest
 from gcs.core.placement.interface import Placement, Probe
 from gcs.core.placement.migrating import OmaPlacement, TwomaPlacement
 from gcs.core.placement.plan import Domain, Plan, Sites, rendezvous
@@ -24,6 +24,7 @@ __all__ = [
     "Sites",
     "SuperpagePlacement",
     "TwomaPlacement",
+    "is_clearly_nearer",
     "nearest",
     "rendezvous",
 ]

@@ -11,8 +11,9 @@ plan puts it where it belongs. Only what was announced since the plan is decided
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from gcs.core.placement.interface import Probe, named
 from gcs.core.placement.plan import Domain, Plan, Sites, by_site, rendezvous
@@ -52,8 +53,16 @@ class HashPlacement:
         return self._plan
 
 
+CLEARLY: Final = 0.75
+LEAST_GAIN_S: Final = 0.005
+"""A decision is changed for a delay that is by both smaller: a move costs more than noise is worth."""
+
+
 class ProximityPlacement:
-    """The owner of a domain is the gatherer that measured the smallest delay when it was announced."""
+    """The owner of a domain is the gatherer that measured the smallest delay when it was announced.
+
+    When delays are measured again, it stays so until another one is clearly nearer.
+    """
 
     def __init__(self, gatherers: Sequence[str], *, domain: Domain) -> None:
         self._gatherers = named(gatherers)
@@ -94,6 +103,13 @@ class ProximityPlacement:
         if self._delays[site].keys() >= set(self._gatherers):
             self._decide(site)
 
+    def measured(self, key: str, gatherer: str, seconds: float) -> None:
+        """The delay of an announced domain as it is now; it counts at the next replan."""
+        self.observe(key, gatherer, seconds)
+        site = self._sites.of(key)
+        if site in self._announcer:
+            self._delays.setdefault(site, {})[gatherer] = seconds
+
     def state(self, known: Collection[str]) -> Sequence[Mapping[str, Any]]:
         """Announcers, delays and decisions of these domains as plain values."""
         tables: Sequence[Mapping[str, Any]] = (self._announcer, self._delays, self._owners)
@@ -115,6 +131,8 @@ class ProximityPlacement:
         for site in self._announcer:
             if self._owners.get(site) not in self._gatherers:
                 self._decide(site)
+            else:
+                self._reconsider(site)
         return self.plan()
 
     def plan(self) -> Plan:
@@ -129,6 +147,18 @@ class ProximityPlacement:
         self._owners.pop(site, None)
         if answers:
             self._owners[site] = nearest(answers, self._announcer[site])
+
+    def _reconsider(self, site: str) -> None:
+        """Decide anew if another one is clearly nearer by now."""
+        answers = {g: d for g, d in self._delays.get(site, {}).items() if g in self._gatherers}
+        owner = self._owners[site]
+        if answers and is_clearly_nearer(min(answers.values()), answers.get(owner, math.inf)):
+            self._owners[site] = nearest(answers, self._announcer[site])
+
+
+def is_clearly_nearer(delay_s: float, than_s: float) -> bool:
+    """Whether a delay is smaller by more than what differs from one measurement to the next."""
+    return delay_s < than_s and delay_s <= CLEARLY * than_s and than_s - delay_s >= LEAST_GAIN_S
 
 
 def nearest(delays: Mapping[str, float], announcer: str) -> str:

@@ -92,7 +92,7 @@ def _measured(placement: ProximityPlacement, sides: Sides, reports: Sequence[Rep
     for report in reports:
         if report.gatherer in sides.staying:
             for site, delay in sorted(report.delays.items()):
-                placement.observe(site, report.gatherer, delay)
+                placement.measured(site, report.gatherer, delay)
 
 
 def _by_automaton(

@@ -1,0 +1,189 @@
+"""Machines that live and die: gatherers on their disks, and helpers that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import trio
+
+from gcs.board import Board
+from gcs.config import Config
+from gcs.gatherer.book import book_of
+from gcs.gatherer.crawl import Ending
+from gcs.gatherer.gatherer import Gatherer
+from gcs.helper.desks import Desk, Presence
+from gcs.helper.worker import Badge, Worker
+from gcs.simulate.cluster.disk import Disk
+from gcs.simulate.cluster.fetching import Server, SimulatedFetching
+from gcs.simulate.cluster.network import Link, Redis
+from gcs.simulate.cluster.world import Dead, MachineWorld
+from gcs.store.errors import StoreError
+from gcs.store.store import Store
+from tuplespace import TupleSpaceError
+
+_SAY_EVERY_S: Final = 5.0
+
+
+class Machine:
+    """One machine, and how often it was started."""
+
+    def __init__(self, name: str, random: Random, redis: Redis, server: Server, config: Config) -> None:
+        self.name, self._random, self._redis, self._server = name, random, redis, server
+        self._config = config
+        self._offset_s, self._drift = random.uniform(-2.0, 2.0), random.uniform(-1e-3, 1e-3)
+        self.world = self._new_world()
+        self.link = Link(self.world, redis, config.redis.timeout_s)
+        self.starts = 0
+        self.is_running = False
+        self.over = trio.Event()
+        """Set when a life has ended."""
+        self._scope: trio.CancelScope | None = None
+
+    def _new_world(self) -> MachineWorld:
+        chance = Random(self._random.getrandbits(64))
+        return MachineWorld(chance, offset_s=self._offset_s, drift=self._drift)
+
+    def kill(self) -> None:
+        """End it at once: nothing that it would still do reaches anything."""
+        self.world.is_alive = False
+        self.world.go_on()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    @contextmanager
+    def _living(self) -> Iterator[trio.CancelScope]:
+        """One life; what a dead machine raises while it falls over is nobody's concern."""
+        cut, lossy = self.link.is_cut, self.link.lossy
+        self.world = self._new_world()
+        self.link = Link(self.world, self._redis, self._config.redis.timeout_s)
+        self.link.is_cut, self.link.lossy = cut, lossy
+        self.starts += 1
+        self.is_running, self.over = True, trio.Event()
+        try:
+            with trio.CancelScope() as scope:
+                self._scope = scope
+                yield scope
+        except BaseException as error:
+            rest = (
+                error.split((Dead, trio.Cancelled, StoreError))[1]
+                if isinstance(error, BaseExceptionGroup)
+                else error
+            )
+            if self.world.is_alive or (rest is not None and not isinstance(rest, Dead | StoreError)):
+                raise
+        finally:
+            self.is_running = False
+            self._scope = None
+            self.over.set()
+
+    async def run(self) -> None:
+        """One life."""
+        raise NotImplementedError
+
+
+class GathererMachine(Machine):
+    """One on which a gatherer runs."""
+
+    def __init__(
+        self, name: str, random: Random, redis: Redis, server: Server, config: Config, place: Path
+    ) -> None:
+        super().__init__(name, random, redis, server, config)
+        self._place = place
+        self.disk = Disk()
+        self.ending: Ending | None = None
+        self.gatherer: Gatherer | None = None
+        self.under_way_at_kills = 0
+        self.done_at_loss = 0
+        self.is_lost = False
+        self.on_adopted: Callable[[str, int], None] | None = None
+
+    def kill(self) -> None:
+        """End it at once; what was under way may be fetched again."""
+        if self.gatherer is not None and self.is_running:
+            self.under_way_at_kills += len(self.gatherer.crawl.under_way())
+        self.disk.crash()
+        super().kill()
+
+    def lose(self) -> None:
+        """Lose it for good, with its disk."""
+        if self.gatherer is not None:
+            counts = self.gatherer.node.store.counts()
+            self.done_at_loss += counts.done + counts.dropped
+        self.kill()
+        self.is_lost = True
+        self.disk = Disk()
+
+    async def run(self) -> None:
+        """One life of a gatherer, until it ends or is killed."""
+        config = replace(self._config, member=replace(self._config.member, name=self.name))
+        self.ending = None
+        with self._living():
+            async with trio.open_nursery() as nursery:
+                client = self.link.connect(nursery)
+                desks: dict[str, Desk] = {}
+
+                def open_desk(name: str) -> Desk:
+                    if name not in desks:
+                        desks[name] = Desk(client, config, name)
+                    return desks[name]
+
+                resume = (self._place / "format").exists()
+                store = Store.open(
+                    self._place, config.store, resume=resume, database=self.disk.open, world=self.world
+                )
+                try:
+                    fetching = SimulatedFetching(self._server, self.world, self.name)
+                    board = Board(client, config, self.world)
+                    self.gatherer = Gatherer(config, store, fetching, board, open_desk, world=self.world)
+                    self.ending = await self.gatherer.run()
+                finally:
+                    if not self.world.is_alive:
+                        self.disk.crash()
+                    with suppress(StoreError):
+                        store.close()
+                nursery.cancel_scope.cancel()
+
+    def book(self) -> tuple[str, dict[str, Any]]:
+        """The ledger that is on its disk: its id, and the account."""
+        with Store.open(
+            self._place, self._config.store, resume=True, database=self.disk.open, world=self.world
+        ) as store:
+            return store.identity, book_of(store)
+
+
+class HelperMachine(Machine):
+    """One that helps, and keeps nothing."""
+
+    def __init__(
+        self, name: str, random: Random, redis: Redis, server: Server, config: Config, badge: Badge, desk: str
+    ) -> None:
+        super().__init__(name, random, redis, server, config)
+        self.badge, self._desk = badge, desk
+
+    async def run(self) -> None:
+        """One life of a helper, until it is killed."""
+        with self._living():
+            async with trio.open_nursery() as nursery:
+                client = self.link.connect(nursery)
+                desk = Desk(client, self._config, self._desk)
+                worker = Worker(
+                    SimulatedFetching(self._server, self.world, self.name),
+                    desk.urls,
+                    lambda _: desk.summaries,
+                    self.badge,
+                    slots=2,
+                    world=self.world,
+                )
+                nursery.start_soon(self._say, desk)
+                await worker.run()
+
+    async def _say(self, desk: Desk) -> None:
+        while True:
+            with suppress(TupleSpaceError):
+                await desk.say(Presence(self.name, 2))
+            await trio.sleep(_SAY_EVERY_S)

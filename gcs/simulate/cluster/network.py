@@ -1,0 +1,169 @@
+"""What is between a machine and the tuple space: delays, replies that are lost, and times without any way.
+
+The real client repeats what got no answer, and the server tells a repetition from a new request; so what its
+users see of a bad network is that things take long, or an error after which nobody knows whether they were
+done. That is what happens here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Literal, TypeVar
+
+import trio
+
+from gcs.simulate.cluster.world import Dead, MachineWorld
+from tuplespace import Event, Fence, Statistics, Terms, Tuple, Unavailable
+from tuplespace.backend import Backend, Grant
+from tuplespace.bag import Bag
+from tuplespace.fields import Item, Template
+from tuplespace.memory import MemoryBackend, Server
+from tuplespace.space import Spaces
+
+T = TypeVar("T")
+_WAY_S: Final = 0.004
+
+
+class Redis:
+    """The server of all spaces; it may be away, and may come back without its last second."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        self.is_there = True
+        self._kept: dict[str, Bag] = {}
+
+    def keep(self) -> None:
+        """What is there now is on its disk."""
+        self._kept = {name: bag.snapshot() for name, bag in self.server.bags.items()}
+
+    def lose(self) -> None:
+        """Come back with what was on the disk."""
+        for name, bag in self.server.bags.items():
+            bag.restore(self._kept.get(name, Bag()))
+
+
+class Link:
+    """The way from one machine to the server."""
+
+    def __init__(self, world: MachineWorld, redis: Redis, timeout_s: float) -> None:
+        self._world, self._redis, self._timeout_s = world, redis, timeout_s
+        self.is_cut = False
+        self.lossy = 0.0
+        """Of the requests, the share of which the way there or back is lost."""
+
+    def connect(self, nursery: trio.Nursery) -> Spaces:
+        """A client on this machine."""
+        return Spaces(lambda name: LinkedBackend(MemoryBackend(self._redis.server, name, nursery), self))
+
+    @property
+    def is_up(self) -> bool:
+        """Whether something gets through."""
+        return not self.is_cut and self._redis.is_there
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is still somebody at this end."""
+        return self._world.is_alive
+
+    async def there_and_back(self, call: Callable[[], Awaitable[T]], *, patience_s: float | None = None) -> T:
+        """Have something done, as far as the network lets us."""
+        await self._world.gate()
+        patience_s = min(self._timeout_s, patience_s or self._timeout_s)
+        chance = self._world.random.random()
+        await self._pass(patience_s, chance * _WAY_S, lost=chance < self.lossy / 2)
+        result = await call()
+        if not self.is_up or chance > 1 - self.lossy / 2:
+            await self._pass(patience_s, 0.0, lost=True)
+        await self._world.gate()
+        return result
+
+    async def _pass(self, patience_s: float, takes_s: float, *, lost: bool) -> None:
+        """One way; raises Unavailable when that takes too long."""
+        deadline = trio.current_time() + patience_s
+        await trio.sleep(takes_s)
+        while lost or not self.is_up:
+            left_s = deadline - trio.current_time()
+            if left_s <= 0:
+                raise Unavailable("the simulated server does not answer")
+            await trio.sleep(min(left_s, 0.25))
+            if lost and left_s < patience_s / 2:
+                lost = False  # it was repeated, and got through
+        await self._world.gate()
+
+
+class LinkedBackend:
+    """A space at the other end of a link."""
+
+    def __init__(self, inner: Backend, link: Link) -> None:
+        self._inner, self._link = inner, link
+
+    async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
+        """As `Backend.out`."""
+        await self._link.there_and_back(lambda: self._inner.out(items, fence))
+
+    async def take(self, template: Template, many: int, terms: Terms, *, wait: bool) -> Grant | None:
+        """As `Backend.take`; a tuple whose way back is lost comes back when its lease has ended."""
+        return await self._link.there_and_back(lambda: self._inner.take(template, many, terms, wait=wait))
+
+    async def remove(self, template: Template) -> Tuple | None:
+        """As `Backend.remove`."""
+        return await self._link.there_and_back(lambda: self._inner.remove(template))
+
+    async def read(self, template: Template, *, wait: bool) -> Tuple | None:
+        """As `Backend.read`."""
+        return await self._link.there_and_back(lambda: self._inner.read(template, wait=wait))
+
+    async def page(self, template: Template, after: bytes, limit: int) -> tuple[list[Tuple], bytes | None]:
+        """As `Backend.page`."""
+        return await self._link.there_and_back(lambda: self._inner.page(template, after, limit))
+
+    async def count(self, template: Template) -> int:
+        """As `Backend.count`."""
+        return await self._link.there_and_back(lambda: self._inner.count(template))
+
+    async def commit(
+        self, grant: Grant, items: Sequence[Item], fence: Fence | None, *, patience_s: float
+    ) -> None:
+        """As `Backend.commit`; who is dead commits nothing."""
+        if not self._link.is_alive:
+            raise Dead
+        await self._link.there_and_back(
+            lambda: self._inner.commit(grant, items, fence, patience_s=patience_s), patience_s=patience_s
+        )
+
+    def release(self, grant: Grant, *, counted: bool) -> None:
+        """As `Backend.release`; without a way there the lease has to end by itself."""
+        if self._link.is_alive and self._link.is_up:
+            self._inner.release(grant, counted=counted)
+
+    async def renew(self, grants: Sequence[Grant]) -> None:
+        """As `Backend.renew`."""
+        await self._link.there_and_back(lambda: self._inner.renew(grants))
+
+    async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
+        """As `Backend.swap`."""
+        return await self._link.there_and_back(lambda: self._inner.swap(template, item, fence))
+
+    async def watch(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """As `Backend.watch`."""
+        return await self._link.there_and_back(lambda: self._inner.watch(listener))
+
+    async def elect(
+        self, name: str, step: Literal["win", "renew", "resign"], holder: bytes, lease_s: float, floor: int
+    ) -> tuple[int | None, float]:
+        """As `Backend.elect`; who is dead does not resign."""
+        if not self._link.is_alive:
+            raise Dead
+        return await self._link.there_and_back(lambda: self._inner.elect(name, step, holder, lease_s, floor))
+
+    async def statistics(self) -> Statistics:
+        """As `Backend.statistics`."""
+        return await self._link.there_and_back(self._inner.statistics)
+
+    def spawn(self, task: Callable[[], Awaitable[object]]) -> None:
+        """As `Backend.spawn`."""
+        self._inner.spawn(task)
+
+    def close(self) -> None:
+        """As `Backend.close`."""
+        self._inner.close()

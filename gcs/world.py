@@ -1,0 +1,48 @@
+"""What the program takes from the outside world: time, chance, and threads.
+
+All that a gatherer does depends on what it is told and on these. A simulation replaces them, and then the
+same seed gives the same run.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Final, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+class World:
+    """The real one."""
+
+    def __init__(self) -> None:
+        self.random = Random()
+
+    def now(self) -> float:
+        """Unix time."""
+        return time.time()
+
+    def timer(self) -> float:
+        """Seconds that have passed, to measure how long something takes."""
+        return time.perf_counter()
+
+    def awake(self) -> float:
+        """Seconds by a clock that goes on while the machine sleeps, where there is one."""
+        clock = getattr(time, "CLOCK_BOOTTIME", None)
+        return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+    def token(self, count: int) -> str:
+        """As many bytes that nobody can guess, in hexadecimal."""
+        return secrets.token_hex(count)
+
+    async def offload(self, work: Callable[[], T]) -> T:
+        """Do something that takes long, or waits for a disk, beside everything else."""
+        return await trio.to_thread.run_sync(work)
+
+
+REAL: Final = World()
