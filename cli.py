@@ -51,7 +51,7 @@ class Commands(Group):
 
 def _outcome(error: BaseException) -> tuple[str, ExitCode | None]:
     """What an error means to the user; no code when any part of it was not expected."""
-    outcomes = [(str(cause), _exit_code(cause)) for cause in _leaves(error)]
+    outcomes = [(_sentence(cause), _exit_code(cause)) for cause in _leaves(error)]
     for wanted in (None, ExitCode.INTERRUPTED):
         for sentence, code in outcomes:
             if code is wanted:
@@ -66,6 +66,14 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(each)
     else:
         yield error
+
+
+def _sentence(error: BaseException) -> str:
+    """What is wrong; a server that does not answer cannot know what its user could do."""
+    from tuplespace.errors import Unavailable
+
+    advice = "`gcs doctor` says whether this machine can use it"
+    return f"{str(error).rstrip('.')}; {advice}." if isinstance(error, Unavailable) else str(error)
 
 
 def _exit_code(error: BaseException) -> ExitCode | None:

@@ -18,7 +18,7 @@ import cli
 from gcs import __version__
 from gcs.config import SETTINGS, Config
 from gcs.errors import ConfigError, ExitCode
-from tuplespace.errors import TupleSpaceError
+from tuplespace.errors import TupleSpaceError, Unavailable
 
 GCS = Path(sys.executable).with_name("gcs")
 
@@ -198,6 +198,12 @@ class TestErrors:
         demo_raising(monkeypatch, TupleSpaceError("Redis is away."))
         result = gcs("demo")
         assert (result.stderr, result.exit_code) == ("gcs: Redis is away.\n", 4)
+
+    def test_a_server_that_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who cannot reach Redis is told what to do next."""
+        demo_raising(monkeypatch, Unavailable("redis://a has not answered for 2 s: refused."))
+        told = gcs("demo").stderr
+        assert told.startswith("gcs: redis://a has not answered for 2 s: refused; `gcs doctor` says ")
 
     def test_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """An error that comes out of nurseries is told like a plain one."""
