@@ -15,12 +15,17 @@ from typing import Any
 import click
 
 from gcs import __version__, config
-from gcs.commandline import INTO, JSON, Duration, Group, Invocation, ask, show
+from gcs.commandline import INTO, JSON, Duration, Group, Invocation, ask, examples, show
 from gcs.errors import ExitCode, GcsError
 from gcs.helper import commands as helper
 from gcs.operate import commands as operate
 from gcs.simulate.commands import Experiments
 
+COMPLETION = {
+    "bash": "For every new shell: gcs completion bash > ~/.local/share/bash-completion/completions/gcs",
+    "zsh": "For every new shell, in ~/.zshrc after compinit: source <(gcs completion zsh)",
+    "fish": "For every new shell: gcs completion fish > ~/.config/fish/completions/gcs.fish",
+}
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code.value:<4} {code.meaning}" for code in ExitCode)
 
 
@@ -46,7 +51,7 @@ class Commands(Group):
 
 def _outcome(error: BaseException) -> tuple[str, ExitCode | None]:
     """What an error means to the user; no code when any part of it was not expected."""
-    outcomes = [(str(cause), _exit_code(cause)) for cause in _leaves(error)]
+    outcomes = [(_sentence(cause), _exit_code(cause)) for cause in _leaves(error)]
     for wanted in (None, ExitCode.INTERRUPTED):
         for sentence, code in outcomes:
             if code is wanted:
@@ -61,6 +66,14 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(each)
     else:
         yield error
+
+
+def _sentence(error: BaseException) -> str:
+    """What is wrong; a server that does not answer cannot know what its user could do."""
+    from tuplespace.errors import Unavailable
+
+    advice = "`gcs doctor` says whether this machine can use it"
+    return f"{str(error).rstrip('.')}; {advice}." if isinstance(error, Unavailable) else str(error)
 
 
 def _exit_code(error: BaseException) -> ExitCode | None:
@@ -108,7 +121,10 @@ def config_check(invocation: Invocation) -> None:
     click.echo(f"The configuration is right ({loaded.file or 'no file'}).")
 
 
-@config_group.command("show")
+@config_group.command(
+    "show",
+    epilog=examples("gcs config show", "gcs config show --crawl", "gcs config show --into /var/lib/gcs"),
+)
 @click.option("--crawl", is_flag=True, help="What `gcs config set` has set in the crawl, and for whom.")
 @click.option(
     "--into",
@@ -143,7 +159,12 @@ def config_show(ctx: click.Context, *, crawl: bool, directory: Path | None, as_j
         click.echo(f"{assignment:<40} # {origin}")
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "gcs crawl https://example.org/ --scope +domain:example.org --max-pages 1000 --into example",
+        "gcs crawl --resume --into example",
+    )
+)
 @click.argument("urls", nargs=-1, metavar="URL...")
 @click.option(
     "--seeds", type=click.Path(dir_okay=False, path_type=Path), help="A file with more URLs, one to a line."
@@ -213,7 +234,11 @@ def crawl(
     ctx.exit(fleet.crawl(loaded.config, request, gatherers))
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "gcs gatherer --into /var/lib/gcs -s redis.url=redis://redis.example -s member.name=alpha"
+    )
+)
 @click.option(
     "--into",
     "directory",
@@ -232,7 +257,9 @@ def gatherer(ctx: click.Context, invocation: Invocation, *, directory: Path) -> 
     ctx.exit(daemon.run(loaded.config, directory, lambda: invocation.read().config))
 
 
-@main.command()
+@main.command(
+    epilog=examples("gcs export jsonl --into example -o pages.jsonl", "gcs export csv --into example")
+)
 @click.argument("format", type=click.Choice(["jsonl", "sml", "parquet", "csv", "warc"]))
 @INTO
 @click.option(
@@ -253,7 +280,7 @@ def check() -> None:
     """Say what GCS would make of a URL, without crawling."""
 
 
-@check.command("url")
+@check.command("url", epilog=examples("gcs check url https://example.org/a/../b?utm_source=x"))
 @click.argument("url")
 @JSON
 @click.pass_obj
@@ -265,7 +292,9 @@ def check_url(invocation: Invocation, *, url: str, as_json: bool) -> None:
     show(checks.url(loaded.config, url), as_json=as_json)
 
 
-@check.command("scope")
+@check.command(
+    "scope", epilog=examples("gcs check scope https://example.org/a -s crawl.scope=+domain:example.org")
+)
 @click.argument("url")
 @click.option("--depth", type=click.IntRange(0), default=0, help="How many links away from a seed it is.")
 @JSON
@@ -278,7 +307,10 @@ def check_scope(invocation: Invocation, *, url: str, depth: int, as_json: bool) 
     show(checks.scope(loaded.config, url, depth=depth), as_json=as_json)
 
 
-@check.command("robots")
+@check.command(
+    "robots",
+    epilog=examples("gcs check robots https://example.org/private -s fetch.agent='me (+https://me.example)'"),
+)
 @click.argument("url")
 @JSON
 @click.pass_obj
@@ -290,7 +322,7 @@ def check_robots(invocation: Invocation, *, url: str, as_json: bool) -> None:
     show(checks.robots(loaded.config, url), as_json=as_json)
 
 
-@main.command()
+@main.command(epilog=examples("gcs doctor --into /var/lib/gcs --host example.org"))
 @INTO
 @click.option("--host", default="localhost", show_default=True, help="The name to look up as a test of DNS.")
 @JSON
@@ -310,7 +342,7 @@ def doctor(ctx: click.Context, invocation: Invocation, *, directory: Path, host:
     ctx.exit(doctors.verdict(findings))
 
 
-@main.command()
+@main.command(epilog=examples("gcs demo --hosts 200 --pages 5000"))
 @click.option("--hosts", type=click.IntRange(10), default=100, show_default=True, help="Hosts of the web.")
 @click.option("--pages", type=click.IntRange(10), default=1500, show_default=True, help="Pages, about.")
 @click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Another web.")
@@ -331,7 +363,7 @@ def demo(
     ctx.exit(demonstration.run(loaded.config, hosts=hosts, pages=pages, seed=seed, into=into))
 
 
-@main.command("install-units")
+@main.command("install-units", epilog=examples("gcs install-units --dry-run", "gcs install-units --user"))
 @click.option("--user", is_flag=True, help="A user's own: a helper for a desktop.")
 @click.option(
     "--prefix",
@@ -357,6 +389,18 @@ def install_units(*, user: bool, prefix: Path | None, force: bool, dry_run: bool
     click.echo("Next:")
     for step in units.next_steps(user=user):
         click.echo(f"  {step}")
+
+
+@main.command(epilog=examples("gcs completion bash > gcs.bash", "gcs completion fish | source"))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(*, shell: str) -> None:
+    """Print what lets a shell complete commands, options and settings."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(f"# {COMPLETION[shell]}")
+    click.echo(kind(main, {}, "gcs", "_GCS_COMPLETE").source())
 
 
 @main.group(cls=Experiments)

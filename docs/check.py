@@ -1,6 +1,7 @@
 """Checks that what the documents name exists; run by `make docs-check`.
 
-Four things are checked in README.md, CONTRIBUTING.md, CHANGELOG.md, systemd/ and docs/:
+Four things are checked in README.md, CONTRIBUTING.md, CHANGELOG.md, systemd/ and docs/, and of the commands
+the examples in their help:
 
 - every relative link leads to a file and, where it names one, to a heading in it;
 - every `gcs` command with its options, and every `make` target, in a fenced block;
@@ -115,6 +116,20 @@ def unknown_word(words: list[str]) -> str | None:
     return None
 
 
+def wrong_examples(command: click.Command = gcs, name: str = "gcs") -> Iterator[str]:
+    """Examples in the help of commands that name what does not exist."""
+    for line in (command.epilog or "").splitlines():
+        for each in re.findall(r"\bgcs [^|>]+", line):
+            if wrong := unknown_word(shlex.split(each)[1:]):
+                yield f"{name} --help: `{each.strip()}`: there is no {wrong}"
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from wrong_examples(found, f"{name} {below}")
+
+
 def _option(command: click.Command, name: str) -> click.Option | None:
     context = click.Context(command, **gcs.context_settings)
     for parameter in command.get_params(context):
@@ -148,6 +163,7 @@ def complaints() -> Iterator[str]:
     for document in documents():
         for check in (broken_links, unknown_commands, unknown_settings):
             yield from (f"{document.path.relative_to(ROOT)}: {complaint}" for complaint in check(document))
+    yield from wrong_examples()
     yield from (f"docs/dependencies.md: {complaint}" for complaint in unexplained_dependencies())
 
 

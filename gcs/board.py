@@ -269,6 +269,11 @@ class Board:
             await self.seeds.out("seed", msgpack.packb(waiting[at : at + 1000]))
         return len(waiting)
 
+    async def waiting_seeds(self) -> tuple[list[str], int]:
+        """The seeds that nobody has taken, and how many bundles of others are being taken."""
+        waiting = [url async for _, urls in self.seeds.scan("seed", bytes) for url in msgpack.unpackb(urls)]
+        return waiting, (await self.seeds.statistics()).leased
+
     async def seeds_wait(self) -> bool:
         """Whether there are seeds that no gatherer has on its disk, taken or not."""
         statistics = await self.seeds.statistics()

@@ -56,6 +56,16 @@ def _with_settings(ctx: click.Context, _: click.Parameter, overrides: tuple[str,
         ctx.obj = replace(invocation, overrides=invocation.overrides + overrides)
 
 
+def _begun(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """The settings that begin so, for a shell."""
+    return [f"{name}=" for name in config.SETTINGS if name.startswith(begun)]
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\b\n" + "\n".join([f"Example{'s' if len(lines) > 1 else ''}:", *(f"  {line}" for line in lines)])
+
+
 def _settings_option() -> click.Option:
     return click.Option(
         ["-s", "--set"],
@@ -64,6 +74,7 @@ def _settings_option() -> click.Option:
         help="Change one setting.",
         expose_value=False,
         callback=_with_settings,
+        shell_complete=_begun,
     )
 
 

@@ -18,7 +18,7 @@ import cli
 from gcs import __version__
 from gcs.config import SETTINGS, Config
 from gcs.errors import ConfigError, ExitCode
-from tuplespace.errors import TupleSpaceError
+from tuplespace.errors import TupleSpaceError, Unavailable
 
 GCS = Path(sys.executable).with_name("gcs")
 
@@ -74,10 +74,51 @@ class TestHelp:
         result = gcs("-s", "nonsense", "demo", "--help")
         assert (result.exit_code, "--pages" in result.output) == (0, True)
 
+    def test_seeds_from_the_standard_input(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Seeds may come through a pipe; what is wrong with one is said before anybody is asked."""
+        result = CliRunner().invoke(
+            cli.main, ["-s", "redis.url=redis://x.invalid", "seed", "add", "-f", "-"], input="ftp://a/"
+        )
+        assert result.exit_code == ExitCode.USAGE
+        assert "ftp://a/ cannot be crawled" in result.stderr
+
     def test_installed(self) -> None:
         """The console script is installed and runs."""
         done = subprocess.run([GCS, "--version"], capture_output=True, text=True, check=True)
         assert done.stdout == f"gcs, version {__version__}\n"
+
+
+class TestCompletion:
+    """`gcs completion`."""
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_script(self, shell: str) -> None:
+        """The script begins with how to keep it, and asks gcs what comes next."""
+        result = gcs("completion", shell)
+        first, _, script = result.output.partition("\n")
+        assert first.startswith("# For every new shell")
+        assert f"_GCS_COMPLETE={shell}_complete" in script
+
+    @pytest.mark.parametrize(
+        ("words", "found"),
+        [
+            ("gcs sta", "status"),
+            ("gcs seed a", "add"),
+            ("gcs status --w", "--watch"),
+            ("gcs status -s fetch.delay_", "fetch.delay_factor="),
+            ("gcs config set rebalance.coo", "rebalance.cooldown="),
+            ("gcs config unset fetch.max_d", "fetch.max_delay"),
+        ],
+    )
+    def test_what_comes_next(self, words: str, found: str) -> None:
+        """Commands, options and the names of settings are completed."""
+        asked = {
+            "_GCS_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        }
+        result = CliRunner().invoke(cli.main, env=asked, prog_name="gcs")
+        assert result.output.split() == [f"plain,{found}"]
 
 
 class TestConfig:
@@ -157,6 +198,12 @@ class TestErrors:
         demo_raising(monkeypatch, TupleSpaceError("Redis is away."))
         result = gcs("demo")
         assert (result.stderr, result.exit_code) == ("gcs: Redis is away.\n", 4)
+
+    def test_a_server_that_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who cannot reach Redis is told what to do next."""
+        demo_raising(monkeypatch, Unavailable("redis://a has not answered for 2 s: refused."))
+        told = gcs("demo").stderr
+        assert told.startswith("gcs: redis://a has not answered for 2 s: refused; `gcs doctor` says ")
 
     def test_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """An error that comes out of nurseries is told like a plain one."""

@@ -354,7 +354,12 @@ def test_commands(tmp_path: Path) -> None:
 
         assert run("status")["why"] == "no gatherer is there"
         assert "no gatherer is there" in run("audit", code=2)
-        assert as_users("seed", *served.web.seeds, *options).stdout == "1 seed given to crawl crawl.\n"
+        more = tmp_path / "seeds.txt"
+        more.write_text(f"# more\n\n{served.web.seeds[0]}more\n")
+        given = as_users("seed", "add", *served.web.seeds, "-f", str(more), *options)
+        assert given.stdout == "2 seeds given to crawl crawl.\n"
+        assert run("seed", "list")["waiting"] == [*served.web.seeds, f"{served.web.seeds[0]}more"]
+        assert "with -f" in run("seed", "add", code=2)
         group.start("A")
         group.start("B")
         group.until(lambda seen: len(seen) == 2 and all(m.pulse.epoch for m in seen.values()), "two")
@@ -383,7 +388,7 @@ def test_commands(tmp_path: Path) -> None:
         assert (set(foreseen["remaining_s"]), foreseen["method"]) == ({"A", "B"}, "I")
         planned = run("rebalance", "--reason", "a test")
         assert (planned["adopted"], planned["reason"]) == (True, "operator: a test")
-        assert run("superpages", "--limit", "3")["superpages_in_all"] > 3
+        assert run("superpages", "--top", "3")["superpages_in_all"] > 3
 
         gone = run("retry", "--status", "404")
         assert gone["queued"] > 0
@@ -392,6 +397,9 @@ def test_commands(tmp_path: Path) -> None:
         audit = run("audit")
         assert (audit["verdict"], audit["totals"]["erased"] > 0) == ("balanced", True)
 
+        assert run("seed", "list") == {"waiting": [], "being_taken": 0}
+        assert "give --wait too" in run("drain", "B", "--timeout", "1s", code=2)
         assert run("drain", "X", code=2) == "gcs: no gatherer is named X; there are: A, B.\n"
-        assert run("drain", "B", "--wait")["left"] is True
+        assert run("drain", "B", "--wait", "--timeout", "0s", code=4)["left"] is False
+        assert run("drain", "B", "--wait", "--timeout", "1m")["left"] is True
         assert {each["name"]: each["standing"] for each in run("nodes")["gatherers"]}["B"] == "left"

@@ -123,7 +123,7 @@ EXPECTED = {
     r"systemctl stop 'gcs-gatherer@\*'": ENDED,
     r"systemctl reload 'gcs-gatherer@\*'": Expected(),
     rf"journalctl -u {OWN_NAME} -n 4": Expected("changed=fetch.delay", again=True),
-    r"gcs seed \S+": Expected("."),
+    r"gcs seed add \S+": Expected("."),
     r"gcs status": Expected(r"^crawling: (.*\n)+.*[1-9][0-9,]* pages,", again=True),
     r"gcs nodes": Expected(r"(?s)alpha .*beta .*delta ", again=True),
     r"gcs pause": Expected("paused, at all gatherers"),

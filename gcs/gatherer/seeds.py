@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from gcs.config import Config
@@ -23,9 +24,13 @@ def cleaning(config: Config) -> Cleaning:
 
 
 def read_seeds(path: Path) -> list[str]:
-    """The URLs in a file, one to a line; raises UsageError. Empty lines and those with # are passed over."""
+    """The URLs in a file, one to a line; raises UsageError. Empty lines and those with # are passed over.
+
+    The path `-` stands for the standard input.
+    """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = sys.stdin.read() if path == Path("-") else path.read_text(encoding="utf-8")
+        lines = text.splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: the seeds cannot be read: {error}.") from error
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gcs.commandline import JSON, CommandGroup, Invocation, ask, show
+from gcs.commandline import JSON, CommandGroup, Invocation, ask, examples, show
 
 _INVITATION = click.option(
     "--invitation",
@@ -21,7 +21,10 @@ _BY_HAND = click.option(
 )
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    epilog=examples("gcs helper --invitation desk7.invitation --hours 20:00-07:00 --when-idle 10m"),
+)
 @_INVITATION
 @click.option("--hours", metavar="HOURS", help="When to help, such as 20:00-07:00 or mon-fri 20:00-07:00.")
 @click.option("--when-idle", metavar="T", help="Help when nobody has used this machine for so long: 10m.")
@@ -73,7 +76,9 @@ def helper(
     ctx.exit(daemon.run(loaded.config, invited, daemon.Offer(terms, slots)))
 
 
-@helper.command("invite")
+@helper.command(
+    "invite", epilog=examples("gcs helper invite desk7 --canary http://intranet.example/robots.txt")
+)
 @click.argument("name")
 @click.option("--site", default="", help="The site where it helps; needed if there are several.")
 @click.option(
@@ -104,7 +109,7 @@ def helper_invite(
     ask(ctx, partial(inviting.invite, wanted=wanted), as_json=as_json)
 
 
-@helper.command("revoke")
+@helper.command("revoke", epilog=examples("gcs helper revoke desk7"))
 @click.argument("name")
 @_BY_HAND
 @JSON

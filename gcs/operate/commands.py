@@ -5,17 +5,28 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import click
 
-from gcs.commandline import JSON, WITHIN, Command, Duration, Invocation, ask, progress, show
+from gcs.commandline import (
+    JSON,
+    WITHIN,
+    Command,
+    Duration,
+    Group,
+    Invocation,
+    ask,
+    examples,
+    progress,
+    show,
+)
 
-if TYPE_CHECKING:
-    pass
 
-
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    epilog=examples("gcs why https://example.org/page", "gcs why https://example.org/page --into crawl"),
+)
 @click.argument("url")
 @click.option(
     "--into",
@@ -44,7 +55,9 @@ def why(ctx: click.Context, *, url: str, directory: Path | None, as_json: bool) 
     show(inquiry.why(loaded.config, place, url), as_json=as_json)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command, epilog=examples("gcs status", "gcs status --watch", "gcs status --json | jq .alarms")
+)
 @click.option("--watch", is_flag=True, help="Show it every second, until Ctrl-C.")
 @JSON
 @click.pass_context
@@ -81,18 +94,25 @@ def queues(ctx: click.Context, *, as_json: bool) -> None:
     ask(ctx, looking.queues, as_json=as_json)
 
 
-@click.command(cls=Command)
-@click.option("--limit", type=click.IntRange(1), default=40, show_default=True, help="Of each, at most.")
+@click.command(cls=Command, epilog=examples("gcs superpages --top 10"))
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    default=40,
+    show_default=True,
+    help="So many of each, at most.",
+)
 @JSON
 @click.pass_context
-def superpages(ctx: click.Context, *, limit: int, as_json: bool) -> None:
+def superpages(ctx: click.Context, *, top: int, as_json: bool) -> None:
     """Show the ranges of the plan in force and its heaviest superpages, with their owners."""
     from gcs.operate import ownership
 
-    ask(ctx, partial(ownership.superpages, limit=limit), as_json=as_json)
+    ask(ctx, partial(ownership.superpages, top=top), as_json=as_json)
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, epilog=examples("gcs host www.example.org"))
 @click.argument("name", metavar="HOST")
 @JSON
 @click.pass_context
@@ -103,7 +123,10 @@ def host(ctx: click.Context, *, name: str, as_json: bool) -> None:
     ask(ctx, partial(ownership.host, name=name), as_json=as_json)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    epilog=examples("gcs rebalance --dry-run", "gcs rebalance --reason 'new disks' --timeout 10m"),
+)
 @click.option("--reason", default="", metavar="TEXT", help="Why; it is kept with the plan.")
 @click.option("--dry-run", is_flag=True, help="Only say what a new plan would be.")
 @click.option(
@@ -129,20 +152,42 @@ def rebalance(
     ask(ctx, question, as_json=as_json)
 
 
-@click.command(cls=Command)
-@click.argument("urls", nargs=-1, metavar="URL...")
+@click.group(cls=Group)
+def seed() -> None:
+    """Give the crawl URLs to begin with, or see which still wait."""
+
+
+@seed.command(
+    "add", epilog=examples("gcs seed add https://example.org/", "sort urls.txt | gcs seed add -f -")
+)
+@click.argument("urls", nargs=-1, metavar="[URL]...")
 @click.option(
-    "--seeds", type=click.Path(dir_okay=False, path_type=Path), help="A file with more URLs, one to a line."
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="A file with more URLs, one to a line; - is the standard input.",
 )
 @JSON
 @click.pass_context
-def seed(ctx: click.Context, *, urls: tuple[str, ...], seeds: Path | None, as_json: bool) -> None:
-    """Give the crawl URLs to begin with."""
+def seed_add(ctx: click.Context, *, urls: tuple[str, ...], files: tuple[Path, ...], as_json: bool) -> None:
+    """Give the crawl URLs to begin with, also while it runs or after it has finished."""
     from gcs.gatherer.seeds import read_seeds
     from gcs.operate import work
 
-    every = [*urls, *(read_seeds(seeds) if seeds else ())]
+    every = [*urls, *(url for file in files for url in read_seeds(file))]
     ask(ctx, partial(work.seed, urls=every), as_json=as_json)
+
+
+@seed.command("list")
+@JSON
+@click.pass_context
+def seed_list(ctx: click.Context, *, as_json: bool) -> None:
+    """List the seeds that no gatherer has taken yet."""
+    from gcs.operate import work
+
+    ask(ctx, work.seeds, as_json=as_json)
 
 
 def _name_of(what: str, name: str | None) -> str:
@@ -157,7 +202,9 @@ _WHAT = click.argument("what", type=click.Choice(["crawl", "gatherer", "host"]),
 _NAME = click.argument("name", required=False)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command, epilog=examples("gcs pause", "gcs pause gatherer alpha", "gcs pause host www.example.org")
+)
 @_WHAT
 @_NAME
 @JSON
@@ -169,7 +216,9 @@ def pause(ctx: click.Context, *, what: str, name: str | None, as_json: bool) -> 
     ask(ctx, partial(ruling.pause, what=what, name=_name_of(what, name)), as_json=as_json)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command, epilog=examples("gcs resume", "gcs resume gatherer alpha", "gcs resume host www.example.org")
+)
 @_WHAT
 @_NAME
 @JSON
@@ -181,7 +230,10 @@ def resume(ctx: click.Context, *, what: str, name: str | None, as_json: bool) ->
     ask(ctx, partial(ruling.resume, what=what, name=_name_of(what, name)), as_json=as_json)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    epilog=examples("gcs block www.example.org --for 2d", "gcs block http://example.org/calendar"),
+)
 @click.argument("text", metavar="HOST|URL")
 @click.option("--for", "for_s", type=Duration(), metavar="T", help="For so long, such as 2d.")
 @JSON
@@ -193,7 +245,10 @@ def block(ctx: click.Context, *, text: str, for_s: float | None, as_json: bool) 
     ask(ctx, partial(ruling.block, text=text, for_s=for_s), as_json=as_json)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    epilog=examples("gcs unblock www.example.org", "gcs retry --status=-5001 --host www.example.org"),
+)
 @click.argument("text", metavar="HOST|URL")
 @JSON
 @click.pass_context
@@ -204,7 +259,9 @@ def unblock(ctx: click.Context, *, text: str, as_json: bool) -> None:
     ask(ctx, partial(ruling.unblock, text=text), as_json=as_json)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command, epilog=examples("gcs forget www.example.org", "gcs forget http://example.org/old")
+)
 @click.argument("text", metavar="HOST|URL")
 @WITHIN
 @JSON
@@ -216,7 +273,9 @@ def forget(ctx: click.Context, *, text: str, within_s: float, as_json: bool) -> 
     ask(ctx, partial(work.forget, text=text, within_s=within_s), as_json=as_json)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command, epilog=examples("gcs retry --status 5xx", "gcs retry --status 404 --host www.example.org")
+)
 @click.option("--status", required=True, metavar="STATUS", help="Such as 404, 5xx, or -5001: blocked.")
 @click.option("--host", default="", metavar="HOST", help="Of this host only.")
 @WITHIN
@@ -229,16 +288,25 @@ def retry(ctx: click.Context, *, status: str, host: str, within_s: float, as_jso
     ask(ctx, partial(work.retry, status=status, host=host, within_s=within_s), as_json=as_json)
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, epilog=examples("gcs drain alpha --wait --timeout 30m"))
 @click.argument("name", metavar="NODE")
 @click.option("--wait", is_flag=True, help="Wait until it has left.")
+@click.option(
+    "--timeout",
+    "within_s",
+    type=Duration(),
+    metavar="T",
+    help="With --wait: for so long at most, such as 10m. It goes on leaving after that.",
+)
 @JSON
 @click.pass_context
-def drain(ctx: click.Context, *, name: str, wait: bool, as_json: bool) -> None:
+def drain(ctx: click.Context, *, name: str, wait: bool, within_s: float | None, as_json: bool) -> None:
     """Let a gatherer, by name or id, give all it has to the others, and leave."""
+    if within_s is not None and not wait:
+        raise click.UsageError("--timeout is how long to wait: give --wait too.")
     from gcs.operate import work
 
-    ask(ctx, partial(work.drain, name=name, wait=wait, tell=progress), as_json=as_json)
+    ask(ctx, partial(work.drain, name=name, wait=wait, within_s=within_s, tell=progress), as_json=as_json)
 
 
 @click.command(cls=Command)
@@ -251,11 +319,30 @@ def audit(ctx: click.Context, *, as_json: bool) -> None:
     ask(ctx, ledger.audit, as_json=as_json)
 
 
+def _changeable(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """The settings that can be changed at run time, for a shell."""
+    from gcs.gatherer.reload import AT_ONCE
+
+    return sorted(name for name in AT_ONCE if name.startswith(begun))
+
+
+def _changeable_values(*asked: Any) -> list[str]:
+    return [f"{name}=" for name in _changeable(*asked)]
+
+
 _FOR = click.option("--for", "gatherer", default="", metavar="GATHERER", help="At one gatherer only.")
 
 
-@click.command("set", cls=Command)
-@click.argument("texts", nargs=-1, required=True, metavar="SECTION.KEY=VALUE...")
+@click.command(
+    "set",
+    cls=Command,
+    epilog=examples(
+        "gcs config set fetch.delay=2s", "gcs config set fetch.delay=5s rebalance.cooldown=5m --for alpha"
+    ),
+)
+@click.argument(
+    "texts", nargs=-1, required=True, metavar="SECTION.KEY=VALUE...", shell_complete=_changeable_values
+)
 @_FOR
 @JSON
 @click.pass_context
@@ -266,8 +353,12 @@ def config_set(ctx: click.Context, *, texts: tuple[str, ...], gatherer: str, as_
     ask(ctx, partial(setting.set_, texts=texts, gatherer=gatherer), as_json=as_json)
 
 
-@click.command("unset", cls=Command)
-@click.argument("names", nargs=-1, required=True, metavar="SECTION.KEY...")
+@click.command(
+    "unset",
+    cls=Command,
+    epilog=examples("gcs config unset fetch.delay", "gcs config unset fetch.delay --for alpha"),
+)
+@click.argument("names", nargs=-1, required=True, metavar="SECTION.KEY...", shell_complete=_changeable)
 @_FOR
 @JSON
 @click.pass_context

@@ -21,7 +21,7 @@ def _charter(view: View) -> Charter:
     return view.charter
 
 
-async def superpages(board: Board, config: Config, *, limit: int) -> Answer:
+async def superpages(board: Board, config: Config, *, top: int) -> Answer:
     """The ranges of the plan, and the heaviest superpages, with their owners."""
     view = await Looker(board, config).look()
     charter = _charter(view)
@@ -29,25 +29,25 @@ async def superpages(board: Board, config: Config, *, limit: int) -> Answer:
     pages = superpages_of(view, charter)
     facts = {
         "epoch": charter.epoch,
-        "ranges": ranges[:limit],
+        "ranges": ranges[:top],
         "ranges_in_all": len(ranges),
-        "superpages": pages[:limit],
+        "superpages": pages[:top],
         "superpages_in_all": len(pages),
     }
     columns = ["weight", "queued", "done"]
     heaviest = [[each["superpage"], ", ".join(each["owners"]), *map(each.get, columns)] for each in pages]
     lines = [
-        *table(["from", "owner"], [[each["from"], each["owner"]] for each in ranges[:limit]]),
-        *_more(len(ranges) - limit, "range"),
+        *table(["from", "owner"], [[each["from"], each["owner"]] for each in ranges[:top]]),
+        *_more(len(ranges) - top, "range"),
         "",
-        *table(["superpage", "owner", *columns], heaviest[:limit]),
-        *_more(len(pages) - limit, "superpage"),
+        *table(["superpage", "owner", *columns], heaviest[:top]),
+        *_more(len(pages) - top, "superpage"),
     ]
     return Answer(facts, lines)
 
 
 def _more(count: int, what: str) -> list[str]:
-    return [f"and {counted(count, f'more {what}')}; see --limit"] if count > 0 else []
+    return [f"and {counted(count, f'more {what}')}; see --top"] if count > 0 else []
 
 
 def superpages_of(view: View, charter: Charter) -> list[dict[str, Any]]:

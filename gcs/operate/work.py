@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Final
 
 import trio
 
-from gcs.board import Board
+from gcs.board import Board, Member
 from gcs.config import Config
 from gcs.errors import ExitCode, UsageError
 from gcs.gatherer.links import Targets
@@ -26,9 +27,19 @@ async def seed(board: Board, config: Config, *, urls: Sequence[str]) -> Answer:
     targets = Targets(cleaning(config))
     chosen = list(dict.fromkeys(seed_url(targets, each) for each in urls))
     if not chosen:
-        raise UsageError("give at least one URL, or a file of them with --seeds")
+        raise UsageError("give at least one URL, or a file of them with -f.")
     count = await board.seed(chosen)
     return Answer({"seeds": count}, [f"{counted(count, 'seed')} given to crawl {config.crawl.name}."])
+
+
+async def seeds(board: Board, _: Config) -> Answer:
+    """The seeds that no gatherer has taken yet."""
+    waiting, taken = await board.waiting_seeds()
+    facts = {"waiting": waiting, "being_taken": taken}
+    lines = list(waiting)
+    if taken:
+        lines.append(f"{counted(taken, 'bundle')} of more seeds {'is' if taken == 1 else 'are'} being taken.")
+    return Answer(facts, lines or ["No seed waits; `gcs seed add` gives the crawl more."])
 
 
 async def forget(board: Board, config: Config, *, text: str, within_s: float) -> Answer:
@@ -71,8 +82,15 @@ def _summed(view: View, answers: Answers, count: str, done: str) -> Answer:
     return Answer(facts, [f"{counted(total, 'URL')} {done}.", *answers.complaints], answers.code)
 
 
-async def drain(board: Board, config: Config, *, name: str, wait: bool, tell: Tell) -> Answer:
-    """Let a gatherer give everything to others, and leave."""
+def _kept(member: Member) -> int:
+    """URLs that a gatherer still has."""
+    return sum(int(fact(member, state)) for state in ("queued", "done", "dropped"))
+
+
+async def drain(
+    board: Board, config: Config, *, name: str, wait: bool, within_s: float | None, tell: Tell
+) -> Answer:
+    """Let a gatherer give everything to others, and leave; waits for that, no longer than `within_s`."""
     looker = Looker(board, config)
     view = await looker.look_twice()
     gatherer = find(view, name)
@@ -86,14 +104,18 @@ async def drain(board: Board, config: Config, *, name: str, wait: bool, tell: Te
     if not wait:
         sentence = f"{shown} gives its part of the web to others, and leaves then."
         return Answer({"drained": shown, "left": False}, [sentence])
-    while gatherer in view.living:
-        member = view.members[gatherer]
-        rest = fact(member, "queued") + fact(member, "done") + fact(member, "dropped")
-        tell(f"{shown} has {counted(rest, 'URL')} to give away")
-        await trio.sleep(_POLL_S)
-        view = await looker.look()
+    rest = ""
+    with trio.move_on_after(math.inf if within_s is None else within_s):
+        while gatherer in view.living:
+            rest = counted(_kept(view.members[gatherer]), "URL")
+            tell(f"{shown} has {rest} to give away")
+            await trio.sleep(_POLL_S)
+            view = await looker.look()
     left = gatherer not in view.members or view.members[gatherer].pulse.standing == "left"
     if left:
         return Answer({"drained": shown, "left": True}, [f"{shown} has left."])
+    if gatherer in view.living:
+        sentence = f"{shown} has {rest} to give away still, and goes on with that; `gcs nodes` shows it."
+        return Answer({"drained": shown, "left": False}, [sentence], ExitCode.REDIS)
     sentence = f"{shown} is silent; when it is started again it goes on with leaving."
     return Answer({"drained": shown, "left": False}, [sentence], ExitCode.REDIS)
