@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 
 from gcs.simulate.cluster.campaign import Cast, Result, play_all
 from tests.soak import Failed
@@ -21,7 +22,8 @@ def simulate(runs: int, chance: random.Random, progress: Progress) -> str:
         done += 1
         if result.violations:
             failed.append(result)
-        progress.show(f"simulation: {done:,} of {runs:,} runs, {len(failed)} failed")
+        line = f"simulation: {done:,} of {runs:,} runs, {len(failed)} failed"
+        progress.show(line, time.monotonic())
         return len(failed) < 10
 
     play_all(Cast(), range(first, first + runs), os.cpu_count() or 1, note)
