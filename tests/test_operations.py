@@ -118,7 +118,8 @@ EXPECTED = {
     r"gcs config check": Expected("/etc/gcs/config.toml"),
     r"gcs doctor --into /var/lib/gcs": Expected("(?i)redis"),
     r"systemctl (--user )?daemon-reload": Expected(),
-    rf"systemctl (enable --now gcs\.target|start) {OWN_NAME}": RUNS,
+    rf"systemctl (enable --now gcs\.target|start|restart) {OWN_NAME}": RUNS,
+    r"curl -sS http://127\.0\.0\.1:9464/healthz": Expected("^All is well", again=True),
     rf"systemctl status {OWN_NAME}": Expected(r'Status: "\w+: [0-9.]+ pages/s, ', again=True),
     r"systemctl stop 'gcs-gatherer@\*'": ENDED,
     r"systemctl reload 'gcs-gatherer@\*'": Expected(),
@@ -157,6 +158,7 @@ FILES = {
     "users.acl": ("redis",),
     "news.toml": GATHERERS,
     "redis-password": GATHERERS,
+    "/etc/gcs/gatherer.env": ("alpha",),
     "~/.config/gcs/helper.env": ("ann@desk3", "ann@desk4", "ann@desk5"),
 }
 """Where the files are written whose content the document has."""
