@@ -14,6 +14,8 @@ LATE_S: Final = 0.002
 """Who is woken so late, on average, lacks the processor."""
 KEPT_S: Final = 2.0
 """What is in force stays so for this long, though it has made things better."""
+UNKNOWN: Final = 400.0
+"""Fetches a second that one could begin that has never had nothing else to do."""
 _AHEAD_S: Final = 0.05
 """What was not begun for so long may be made up for."""
 _WINDOW_S: Final = 0.5
@@ -32,7 +34,7 @@ class Moderation:
     @property
     def is_in_force(self) -> bool:
         """Whether fewer fetches begin than could."""
-        return self._share < 1.0 and self._usual > 0 and self._seen_at < self._until
+        return self._share < 1.0 and self._seen_at < self._until
 
     def look(self, now: float, late_s: float, share: float) -> None:
         """Note how late this was asked, and which share of fetches is wanted from now on."""
@@ -52,7 +54,7 @@ class Moderation:
         passed_s, self._seen_at = now - self._seen_at, now
         if not self.is_in_force:
             return True
-        rate = self._usual * self._share
+        rate = (self._usual or UNKNOWN) * self._share
         self._allowed = min(self._allowed + passed_s * rate, max(1.0, rate * _AHEAD_S))
         return self._allowed >= 1.0
 

@@ -59,7 +59,7 @@ from gcs.world import REAL, World
 BATCH: Final = 64
 READ_AT_ONCE: Final = 32
 UNREAD: Final = 64
-HEAVY: Final = 4_000
+HEAVY: Final = 8_000
 """URLs that others add to a batch at most, unless one part has more: nothing is taken off the queue while a
 batch is decided about."""
 SINCE: Final = 100_000

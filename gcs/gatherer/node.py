@@ -47,7 +47,7 @@ _SILENT_SHARE: Final = 0.8
 """Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
 
 _AFTER_NOTHING_S: Final = 3.0
-_SHARE_ON_THE_WAY: Final = 0.5
+_SHARE_ON_THE_WAY: Final = 0.25
 """Of the fetches that could begin, those that do while ranges change hands."""
 EVERYTHING: Final[Range] = ("", None)
 
@@ -258,7 +258,7 @@ class Node:
         return silent_s < _SILENT_SHARE * self.config.member.forget_after_s
 
     def share(self) -> float:
-        """Half while ranges change hands: the sooner that is over, the sooner all fetch what is theirs."""
+        """A quarter while ranges change hands: the sooner that is over, the sooner all have what is theirs."""
         return 1.0 if self.holdings.is_settled else _SHARE_ON_THE_WAY
 
     def epoch_of_rulings(self) -> int:

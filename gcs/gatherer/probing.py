@@ -21,14 +21,14 @@ class Probes:
         self._told: set[str] = set()
 
     def _look(self) -> bool:
-        """Follow the plan in force; whether it has anything to try."""
+        """Follow the plan in force; whether it has anything to try. Ranges on their way come first."""
         charter = self._node.charter
         if charter is not None and charter.epoch != self._epoch:
             self._epoch = charter.epoch
             there = charter.members.keys() - set(charter.departed)
             probes = [(site, gatherer) for site, gatherer in charter.probes if gatherer in there]
             self._locality.begin(probes, self._node.id)
-        return self._locality.is_curious
+        return self._locality.is_curious and self._node.holdings.is_settled
 
     def wanted(self, host: str) -> str | None:
         """The gatherer that should try a page of a host."""

@@ -44,6 +44,8 @@ OFFERED_S: Final = 5.0
 """How long an offer lies in URLTS."""
 AMONG_GATHERERS_S: Final = (1.0, 3.0, 4.0)
 """For a page that another gatherer tries: how long it is offered, may have been handed over, and may take."""
+PROBES_AT_ONCE: Final = 2
+"""Hosts that other gatherers may have at a time: a small share of all."""
 _SLACK_S: Final = 4.0
 LONGEST_S: Final = OFFERED_S + HANDED_S + 2 * EXPECTED_S + _SLACK_S
 """No loan to helpers takes longer, unless one request has to wait for longer."""
@@ -163,6 +165,7 @@ class Lender:
         self._rooms: dict[str, int] = {}
         self._out: dict[str, Out] = {}
         self._kept: dict[str, float] = {}
+        self._probes = 0
         self._send, self._sending = trio.open_memory_channel[Out](math.inf)
         self.present: dict[str, list[Presence]] = {}
         """By desk: the helpers that are there."""
@@ -179,7 +182,11 @@ class Lender:
         """What to lend of a host."""
         if self._kept and self._kept.get(host, 0.0) > now:
             return None
-        if self._probing is not None and (peer := self._probing.wanted(host)) is not None:
+        if (
+            self._probing is not None
+            and self._probes < PROBES_AT_ONCE
+            and (peer := self._probing.wanted(host)) is not None
+        ):
             return Wish(desks.of_gatherer(peer), 1, 0.0, *AMONG_GATHERERS_S)
         if not spare or not self._rooms:
             return None
@@ -259,6 +266,7 @@ class Lender:
         until = trio.current_time() + wish.longest_s
         out = Out(bundle, loan, wish, until, case=case, numbers=numbers)
         self._out[bundle.id] = out
+        self._probes += wish.to.startswith("@")
         self._rooms[wish.to] = self._rooms.get(wish.to, 0) - 1
         self._send.send_nowait(out)
 
@@ -425,6 +433,7 @@ class Lender:
     def _end(self, out: Out) -> None:
         if self._out.pop(out.bundle.id, None) is None:
             return
+        self._probes -= out.desk.startswith("@")
         stranger = self._books.stranger(out.desk)
         if out.case is not None:
             self.scrutiny.confirmed(out.case, stranger if out.told else "", out.told)
