@@ -258,7 +258,7 @@ class Node:
         return silent_s < _SILENT_SHARE * self.config.member.forget_after_s
 
     def share(self) -> float:
-        """A quarter while ranges change hands: the sooner that is over, the sooner all have what is theirs."""
+        """A quarter while ranges change hands: the sooner that is over, the better for all."""
         return 1.0 if self.holdings.is_settled else _SHARE_ON_THE_WAY
 
     def epoch_of_rulings(self) -> int:
