@@ -163,3 +163,23 @@ def helper_resume(ctx: click.Context, *, as_json: bool) -> None:
 def helper_status(ctx: click.Context, *, as_json: bool) -> None:
     """Say whether the helper on this machine works, and why."""
     _tell_helper(ctx, "status", as_json=as_json)
+
+
+@helper.command("pack", epilog=examples("gcs helper pack --into gcs-helper"))
+@click.option(
+    "--into",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("gcs-helper"),
+    show_default=True,
+    help="The file to write.",
+)
+@click.pass_context
+def helper_pack(ctx: click.Context, *, into: Path) -> None:
+    """Write the helper as one file, for machines with the same system and Python as this one."""
+    ctx.ensure_object(Invocation).load()
+    from gcs.helper import pack
+
+    size = pack.pack(into)
+    click.echo(
+        f"{into} has {size / 1e6:.0f} MB. Copy it with an invitation, and run: ./{into.name} --invitation …"
+    )
