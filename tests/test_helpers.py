@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import redis
 
 from gcs.helper.invitation import Invitation
-from gcs.operate import ledger
 from tests.crawling import gcs_here, server
 from tests.gatherers import Gatherers, gatherers
 from tests.servers import redis_server
-
-SITE = "helpers.sites=office"
+from tests.soak.helpers import SITE, helped
+from tests.soak.progress import Progress
 
 
 def invited(group: Gatherers, name: str, *options: str) -> Invitation:
@@ -30,45 +29,9 @@ def connection(invitation: Invitation) -> redis.Redis:
 
 
 @pytest.mark.alone
-def test_they_come_and_go_and_are_killed(tmp_path: Path) -> None:
-    chance = random.Random(5)
-    slow = ["fetch.concurrency=4", "fetch.per_host=2"]
-    with (
-        server(tmp_path / "web", 5, hosts=40, pages=2500, latency_ms=10) as served,
-        redis_server() as node,
-        gatherers(node, served, tmp_path / "g", [SITE, *slow, "member.leave_when_finished=false"]) as group,
-    ):
-        names = ["h0", "h1", "h2"]
-        files = {name: group.invite(name) for name in names}
-        for name in names:
-            group.help(name, files[name], settings=slow)
-        group.start("one")
-        group.start("two")
-        group.until(lambda members: {"one", "two"} <= members.keys(), "both")
-        group.seed(served.web.seeds)
-        lost = 0
-        while not all(each.pulse.standing == "finished" for each in group.members().values()):
-            time.sleep(chance.uniform(0.5, 2.0))
-            name = chance.choice(names)
-            child = group.processes[name].child
-            assert child is not None
-            if child.poll() is not None:
-                group.help(name, files[name], settings=slow)
-            elif chance.random() < 0.6:
-                group.kill(name)
-                lost += 1
-            else:
-                child.send_signal(signal.SIGTERM)
-                assert child.wait(10) in (0, -signal.SIGTERM)  # the latter before it has begun
-        helped = sum(member.pulse.facts["helped"] for member in group.members().values())
-        account = group.ask(lambda board: ledger.audit(board, group.config))
-        seen = served.judged()
-    assert helped > 200
-    assert lost
-    assert (seen.coverage, seen.forbidden) == (1.0, {})
-    # What a killed helper had fetched, and not yet answered, is fetched again: a quarter of a second of it.
-    assert seen.duplicates <= lost * 4 * 32
-    assert account.code == 0, account.lines
+def test_they_come_and_go_and_are_killed() -> None:
+    with closing(Progress(every_s=1000.0)) as progress:
+        assert "coverage 1.0000" in helped(2500, 40, random.Random(5), progress)
 
 
 def test_an_invitation_is_for_two_spaces_and_nothing_else(tmp_path: Path) -> None:

@@ -199,11 +199,19 @@ class Liar:
             await desk.summaries.out(ANSWER, ME, bundle.id, badge.name, sealed)
 
     def forged(self, page: Page) -> Page:
-        """With a link that is not there."""
+        """With a link that is not there; or gone, every second time."""
         if page.document is None:
             return page
+        if self.answers % 2:
+            head = b"HTTP/1.1 404 Gone\r\n\r\n"
+            return self.changed(page, status=404, head=head, document=None)
         document: Document = page.document._replace(hrefs=["http://h001.test:1/forged/"], texts=(), rels="")
-        return Page(**{name: getattr(page, name) for name in page.__struct_fields__} | {"document": document})
+        return self.changed(page, document=document)
+
+    @staticmethod
+    def changed(page: Page, **changes: object) -> Page:
+        """The same page, but for some fields."""
+        return Page(**{name: getattr(page, name) for name in page.__struct_fields__} | changes)
 
 
 @pytest.mark.parametrize("honest", [0, 12])

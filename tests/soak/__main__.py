@@ -15,6 +15,7 @@ from tests.soak import Failed
 from tests.soak.cancels import cancel_takes
 from tests.soak.crawl import kill_crawl
 from tests.soak.gatherers import disasters
+from tests.soak.helpers import helped
 from tests.soak.progress import Progress
 from tests.soak.server import kill_servers
 from tests.soak.simulation import simulate
@@ -22,7 +23,7 @@ from tests.soak.workers import kill_workers
 
 # In this order: the first one forks, which is best done before there have been any threads.
 HOSTS = 100
-ACTS = ("workers", "server", "cancels", "crawl", "gatherers", "loss", "simulation")
+ACTS = ("workers", "server", "cancels", "crawl", "gatherers", "loss", "helpers", "simulation")
 
 
 @click.command()
@@ -61,6 +62,7 @@ def main(
         "crawl": partial(kill_crawl, crawl_kills, random.Random(f"{seed} crawl")),
         "gatherers": partial(disasters, pages, HOSTS, random.Random(f"{seed} gatherers")),
         "loss": partial(disasters, pages, HOSTS, random.Random(f"{seed} loss"), lose_one=True),
+        "helpers": partial(helped, pages, HOSTS, random.Random(f"{seed} helpers")),
         "simulation": partial(simulate, runs, random.Random(f"{seed} simulation")),
     }
     failed = [act for act in ACTS if act in (acts or ACTS) and not perform(act, run[act])]
