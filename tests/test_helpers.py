@@ -104,6 +104,8 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
         (["--invitation", str(junk)], 3, "invitation of version None"),
         (["--hours", "late"], 2, "late"),
         (["invite", "x"], 3, "redis.url must name"),
+        (["invite", "../x", "-s", "redis.url=redis://127.0.0.1:1"], 2, "cannot be the name"),
+        (["invite", "x ~*", "-s", "redis.url=redis://127.0.0.1:1"], 2, "cannot be the name"),
         (["invite", "x", "-s", "redis.url=redis://127.0.0.1:1"], 3, "helpers.sites names no site"),
     ):
         said = gcs_here("helper", *arguments)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import Counter
 from pathlib import Path
 
+import msgpack
 import pytest
 import trio
 
+from gcs.core.trust import NEW
 from gcs.gatherer.crawl import Ending
 from gcs.helper import lender, papers
+from gcs.helper.desks import HELPER
 from gcs.helper.papers import ANSWER, BUNDLE, VERSION, Answer, Bundle, Page
 from gcs.simulate.web import Web, judge
 from gcs.simulate.webserver import serve
-from gcs.summary.records import Document
 from tests.crawling import configured
 from tests.lending import ME, Scene, scene
 from tuplespace import SpaceFull
@@ -52,19 +55,22 @@ async def test_helpers_fetch_what_the_gatherer_cannot_soon(tmp_path: Path) -> No
 
 
 @pytest.mark.alone
-async def test_lent_hosts_keep_their_distance(tmp_path: Path) -> None:
-    """Whoever asks: a host, and an address that several share, is asked as often as it may be."""
+@pytest.mark.parametrize("site", ["office", "world:open"])
+async def test_lent_hosts_keep_their_distance(site: str, tmp_path: Path) -> None:
+    """Whoever asks, and however often: a host, and an address that several share, is asked as it may be."""
     web = Web(4, hosts=12, pages=100, plain=True, slowness=0.0, hosts_per_address=2)
     async with serve(web, tmp_path) as served:
         config = configured(served.hosts, fetch={"concurrency": 1, "delay_s": 0.05, "delay_factor": 0.0})
-        async with scene(config, tmp_path / "store") as made, trio.open_nursery() as nursery:
+        async with scene(config, tmp_path / "store", site=site) as made, trio.open_nursery() as nursery:
             made.invite("one", "two")
+            for _ in range(NEW):
+                made.lender.scrutiny.trust.passed("one")
             nursery.start_soon(made.help, "one")
             nursery.start_soon(made.help, "two")
             with trio.move_on_after(20):
                 await made.run(served.web.seeds)
             nursery.cancel_scope.cancel()
-            assert made.crawl.tally.helped > 10
+            assert made.lender.account.returned > 10
         served.flush()
         seen = judge(served.log, served.web)
     assert min((*seen.closest_s.values(), *seen.closest_at_address_s.values())) > 0.05 - 0.001
@@ -205,7 +211,7 @@ class Liar:
         if self.answers % 2:
             head = b"HTTP/1.1 404 Gone\r\n\r\n"
             return self.changed(page, status=404, head=head, document=None)
-        document: Document = page.document._replace(hrefs=["http://h001.test:1/forged/"], texts=(), rels="")
+        document = page.document._replace(hrefs=["http://h001.test:1/forged/"], texts=[], rels="")
         return self.changed(page, document=document)
 
     @staticmethod
@@ -248,13 +254,16 @@ async def test_what_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(lender, "_PENANCE_S", 0.001)
     web = Web(3, hosts=20, pages=300, plain=True, slowness=0.0)
     async with serve(web, tmp_path, latency_s=0.01) as served:
-        config = configured(served.hosts, fetch=FEW)
+        config = configured(served.hosts, fetch=FEW, helpers={"bundle": 2})
         async with scene(config, tmp_path / "store", site="world:open") as made:
             made.invite("bad", "one")
             said = Counter[str]()
 
             async def attack() -> None:
                 badge, desk = made.badge("bad"), made.desk("bad")
+                for junk in ([math.inf, 1, "x"], [1, math.nan, "x"], [-1, 1, "x"], [1 << 40, 1, "x"], "x", 7):
+                    await desk.summaries.out(HELPER, "bad", msgpack.packb(junk))
+                    await desk.summaries.out(HELPER, "one", b"\xc1")
                 bomb = b"\0" * (papers.PART_BYTES * 100)
                 last = Answer(VERSION, 0, True, [])
                 while True:
@@ -284,7 +293,7 @@ async def test_what_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
             assert trust.is_barred("bad")
             assert trust.record("one").wrong == 0
             assert {"seal", "form", "size", "unknown", "stranger"} <= made.lender.account.refused.keys()
-            assert made.crawl.tally.helped > 10
+            assert made.lender.account.returned > 10
         served.flush()
         seen = judge(served.log, served.web)
     assert seen.missing == frozenset()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gcs.core.traps import Fingerprint
 from gcs.fetch.outcome import Response
 from gcs.helper import papers
-from gcs.helper.papers import Answer, Bundle, Page, Refusal, Refused
+from gcs.helper.papers import Answer, Bundle, Page, Refusal, Refused, Wire
 from gcs.summary import records
 from gcs.summary.records import Document, Heading
 
@@ -57,6 +57,9 @@ def told(number: int = 0, **changes: Any) -> Page:
     """What a helper says of a page."""
     document = Document(format="text/html", title="A title", hrefs=["/x"], texts=["x"])
     page = Page.told(number, response(), document, Fingerprint(1, 2), keep=True)
+    other = changes.get("document")
+    if isinstance(other, Document):
+        changes["document"] = Wire(*cast("tuple[Any, ...]", other))
     return Page(**{name: getattr(page, name) for name in page.__struct_fields__} | changes)
 
 
@@ -155,6 +158,16 @@ class TestPage:
             {"request": b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"},
             {"truncated": "by magic"},
             {"digest": b"x" * 20},
+            {"started": float("inf")},
+            {"started": float("nan")},
+            {"started": -1.0},
+            {"started": 1e300},
+            {"total_s": 11.5},
+            {"total_s": float("nan")},
+            {"address": "192.0.2.1\r\nX: y"},
+            {"head": b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"},
+            {"head": b"HTTP/1.1 200 OK\r\n"},
+            {"request": b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\nGET / HTTP/1.1\r\n\r\n"},
             {"digest": b""},
             {"raw": None},
             {"raw": b"another"},

@@ -25,6 +25,8 @@ SAMPLE: Final = 3
 """Pages that a check of a known helper's answer looks at."""
 BARRED_AFTER: Final = 3
 """Wrong answers after which a helper is not asked any more."""
+FORGIVEN_AFTER: Final = 200
+"""After so many consistent answers in a row one wrong answer is forgotten."""
 SIMILAR: Final = 0.7
 """Of the links of two accounts with different bodies, the share that has to be in both."""
 
@@ -38,16 +40,20 @@ class Telling(NamedTuple):
     digest: bytes
     links: frozenset[str] | None
     """None for what is not a page."""
+    asked: tuple[object, ...] = ()
+    """What the page asks of crawlers, and where its links are counted from."""
+    whole: bytes = b""
+    """Everything that was read of it, which equal bodies have in common."""
 
 
 def agree(one: Telling, other: Telling) -> bool:
     """Whether both can have seen the same page."""
-    if (one.status, one.location) != (other.status, other.location):
+    if (one.status, one.location, one.asked) != (other.status, other.location, other.asked):
         return False
     if one.links is None or other.links is None:
         return one.links is other.links
     if one.digest == other.digest:
-        return one.links == other.links
+        return one.links == other.links and one.whole == other.whole
     union = one.links | other.links
     return not union or len(one.links & other.links) >= SIMILAR * len(union)
 
@@ -108,6 +114,8 @@ class Trust:
         record = self.record(helper)
         record.consistent += 1
         record.unchecked.clear()
+        if record.consistent % FORGIVEN_AFTER == 0:
+            record.wrong = max(0, record.wrong - 1)
 
     def failed(self, helper: str) -> list[str]:
         """An answer was wrong; says what has to be fetched again."""

@@ -161,7 +161,7 @@ class Answer:
         while True:
             if not _START.startswith(data[start : min(size, start + 5)]):
                 return self._fail(Reason.PROTOCOL, "What came is not an answer in HTTP.")
-            end = _end_of_head(data, searched, size)
+            end = end_of_head(data, searched, size)
             if (end if end >= 0 else size) - start > self._max_header:
                 return self._fail(Reason.HEADERS, f"The head is longer than {self._max_header} bytes.")
             if end < 0:
@@ -245,7 +245,7 @@ class Answer:
         return True
 
 
-def _end_of_head(data: bytearray, start: int, size: int) -> int:
+def end_of_head(data: bytearray, start: int, size: int) -> int:
     """Where the first empty line ends, or -1."""
     usual = data.find(b"\n\r\n", start, size)
     bare = data.find(b"\n\n", start, size if usual < 0 else usual)

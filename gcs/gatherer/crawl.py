@@ -365,7 +365,7 @@ class Crawl:
         return (
             self._ending is None
             and unread < UNREAD
-            and self.pages + unread + self._busy < self._limits.pages
+            and self.pages + unread + self._busy + self._lent < self._limits.pages
             and self._territory.may_begin()
             and self._moderation.may_begin(now)
         )
@@ -437,10 +437,16 @@ class Crawl:
         all_busy = self._busy >= self._config.fetch.concurrency or len(self._unread) >= UNREAD
         return (
             all_busy
+            and self._room.is_set()
             and self._ending is None
             and self.pages + self._busy + self._lent < self._limits.pages
             and self._territory.may_begin()
         )
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing more is asked for."""
+        return self._ending is not None
 
     def may_fetch(self, key: str) -> bool:
         """Whether a URL may be fetched here now."""
@@ -507,11 +513,9 @@ class Crawl:
         """Queue a URL again of which nothing has come."""
         key = job.queued.key
         self._under_way.discard(key)
-        self._store.give_back([key])
-        site = self._frontier.site(job.host)
-        if site is not None:
-            site.pages -= 1
-        self._frontier.wake([job.host], self._clock())
+        if not self._frontier.put_first(job):
+            self._store.give_back([key])
+            self._frontier.wake([job.host], self._clock())
 
     def put_back(self, loan: Loan, numbers: Iterable[int]) -> None:
         """Queue URLs of a loan again."""
@@ -544,6 +548,8 @@ class Crawl:
         if helper:
             self.paces.took(job.host, response.total_s)
         self._came(visit)
+        if visit.host_given_up:
+            self._give_up(job.host, Cause.HOST, now)
 
     def ended(self, loan: Loan) -> None:
         """A loan is over: what did not come back is queued again, and the host may be asked."""

@@ -261,6 +261,15 @@ class Frontier:
             del self._sites[site.host]
             self._bench.sleep(site.host)
 
+    def put_first(self, job: Job) -> bool:
+        """Let a URL that was taken be the next of its host; False if that is asleep."""
+        site = self._sites.get(job.host)
+        if site is None:
+            return False
+        site.window.appendleft(job.queued)
+        site.pages = max(0, site.pages - 1)
+        return True
+
     def _put_back(self, site: Site) -> None:
         self._store.give_back([*site.parked, *(queued.key for queued in site.window)])
         site.parked = []

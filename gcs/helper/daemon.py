@@ -48,6 +48,8 @@ MOST_SLOTS: Final = 16
 """Hosts that are asked at once, unless the owner allows for more."""
 _SAY_EVERY_S: Final = PRESENT_S / 3
 _LEAVE_S: Final = 2.0
+_HEAD_BYTES: Final = 32 << 10
+"""Of an answer that a helper gives back."""
 _NETWORK: Final = frozenset({Reason.DNS, Reason.CONNECT, Reason.TIMEOUT, Reason.TLS, Reason.PROXY})
 """Failures that may be the network's own."""
 
@@ -186,7 +188,9 @@ class Helper:
 
     async def _work_as(self, agent: str, readers: Plugins) -> None:
         """Work under a name until it may not, or the crawl has another name."""
-        fetch = replace(self._config.fetch, agent=agent, concurrency=self._offer.slots)
+        fetch = replace(
+            self._config.fetch, agent=agent, concurrency=self._offer.slots, max_header_bytes=_HEAD_BYTES
+        )
         async with Transport(fetch, throttle=self._line) as transport:
             worker = Worker(
                 transport,

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgpack
+import msgspec
+from msgspec import Meta
 
 import tuplespace
 from gcs import spaces
@@ -27,6 +29,8 @@ AMONG_GATHERERS: Final = bytes(KEY_BYTES)
 """Seals what gatherers write to each other: only they can reach those spaces."""
 PRESENT_S: Final = 15.0
 """A helper that says nothing for so long is not there any more."""
+MOST_SLOTS: Final = 64
+"""Bundles that one helper may serve at once."""
 MOST_HELPERS: Final = 10_000
 """Of one desk; more cannot be."""
 _URLS: Final = {BUNDLE: (1,)}
@@ -45,6 +49,12 @@ class Presence:
     """How it is, in plain words."""
 
 
+_Slots = Annotated[int, Meta(ge=0, le=MOST_SLOTS)]
+_Pages = Annotated[int, Meta(ge=0, le=1 << 50)]
+_Sentence = Annotated[str, Meta(max_length=200)]
+_said: Final = msgspec.msgpack.Decoder(tuple[_Slots, _Pages, _Sentence])
+
+
 class Desk:
     """One pair of spaces."""
 
@@ -55,7 +65,7 @@ class Desk:
 
     async def say(self, presence: Presence) -> None:
         """Say that a helper is there."""
-        data = msgpack.packb([presence.slots, presence.pages, presence.sentence[:200]])
+        data = msgpack.packb([min(presence.slots, MOST_SLOTS), presence.pages, presence.sentence[:200]])
         await self.summaries.out(HELPER, presence.name, data, ttl=PRESENT_S)
         # The newest counts; those before are not needed.
         while await self.summaries.count(HELPER, presence.name, bytes) > 1:
@@ -74,10 +84,11 @@ class Desk:
             if len(found) >= MOST_HELPERS:
                 break
             try:
-                slots, pages, sentence = msgpack.unpackb(data)
-                found[str(name)] = Presence(str(name), min(int(slots), 1000), int(pages), str(sentence)[:200])
-            except (ValueError, TypeError, msgpack.exceptions.UnpackException):
+                slots, pages, sentence = _said.decode(data)
+            except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
+            shown = "".join(each for each in sentence if each.isprintable())
+            found[str(name)] = Presence(str(name), slots, pages, shown)
         return list(found.values())
 
 

@@ -54,6 +54,11 @@ _LOOK_EVERY_S: Final = 1.0
 _SWEEP_EVERY_S: Final = 0.1
 _PAUSE_S: Final = 1.0
 _SEND_WITHIN_S: Final = 2.0
+_SHORT_S: Final = 10.0
+"""A host that has to rest for longer is not lent a second time for a check."""
+_SILENT: Final = 3
+"""Loans in a row without any answer after which a stranger gets no more for a while."""
+_SHUNNED_S: Final = 300.0
 _PENANCE_S: Final = 0.05
 _AHEAD: Final = 8
 """So many bundles more than there is room for may lie at a desk to be confirmed there."""
@@ -106,6 +111,8 @@ class Out:
     """What has come of a stranger's answer, by the number of the URL in the loan."""
     case: Case | None = None
     """What is to be confirmed, if somebody else has said the same before."""
+    rest_s: float = 0.0
+    """How long the host has to rest before it is offered."""
     numbers: Sequence[int] = ()
     """The numbers in the loan of the URLs of the bundle."""
 
@@ -166,6 +173,8 @@ class Lender:
         self._out: dict[str, Out] = {}
         self._kept: dict[str, float] = {}
         self._probes = 0
+        self._silent: Counter[str] = Counter()
+        self._shunned: dict[str, float] = {}
         self._send, self._sending = trio.open_memory_channel[Out](math.inf)
         self.present: dict[str, list[Presence]] = {}
         """By desk: the helpers that are there."""
@@ -222,7 +231,7 @@ class Lender:
     def lend(self, loan: Loan, wish: Wish) -> None:
         """Offer a loan to somebody."""
         self.account.lent += len(loan.jobs)
-        self._offer_soon(loan, wish, list(loan.jobs), None)
+        self._offer_soon(loan, wish, list(loan.jobs), None, 0.0)
 
     def _replicate(self, case: Case, numbers: Sequence[int]) -> bool:
         """Have another stranger confirm what one has said; False if there is none."""
@@ -230,17 +239,27 @@ class Lender:
             desk
             for desk, room in self._rooms.items()
             if (name := self._books.stranger(desk)) and name != case.helper and room > -_AHEAD
-            if self.present.get(desk) and not self.scrutiny.trust.is_barred(name)
+            if self.present.get(desk) and not self.scrutiny.trust.is_new(name)
         ]
-        if not others:
+        rest_s = max(case.loan.delay_s, self._slow_s(case.loan.took_s))
+        sure_until = self._crawl.bench.bounds(case.loan.turn)[1]
+        if not others or rest_s + LONGEST_S + self._crawl.now() > sure_until or rest_s > _SHORT_S:
             return False
         desk = max(others, key=self._rooms.__getitem__)
         expected_s = max(EXPECTED_S, len(numbers) * case.loan.delay_s)
         wish = Wish(desk, len(numbers), expected_s, OFFERED_S, HANDED_S, _SLACK_S + 2 * expected_s)
-        self._offer_soon(case.loan, wish, list(numbers), case)
+        self._offer_soon(case.loan, wish, list(numbers), case, rest_s)
         return True
 
-    def _offer_soon(self, loan: Loan, wish: Wish, numbers: Sequence[int], case: Case | None) -> None:
+    def _slow_s(self, took_s: float) -> float:
+        """The distance that a host needs which took so long to answer."""
+        fetch = self._config.fetch
+        return min(fetch.delay_factor * took_s, fetch.max_delay_s) if fetch.delay_s else 0.0
+
+    def _offer_soon(
+        self, loan: Loan, wish: Wish, numbers: Sequence[int], case: Case | None, rest_s: float
+    ) -> None:
+        """Have a bundle written, after a rest."""
         fetch = self._config.fetch
         origin = loan.jobs[numbers[0]].origin
         bundle = Bundle(
@@ -263,11 +282,12 @@ class Lender:
             keep=self._config.store.pages != "none",
             max_body_bytes=min(papers.MAX_BODY_BYTES, fetch.max_body_bytes),
         )
-        until = trio.current_time() + wish.longest_s
-        out = Out(bundle, loan, wish, until, case=case, numbers=numbers)
+        until = trio.current_time() + rest_s + wish.longest_s
+        out = Out(bundle, loan, wish, until, case=case, numbers=numbers, rest_s=rest_s)
         self._out[bundle.id] = out
         self._probes += wish.to.startswith("@")
-        self._rooms[wish.to] = self._rooms.get(wish.to, 0) - 1
+        if wish.to in self._rooms:
+            self._rooms[wish.to] -= 1
         self._send.send_nowait(out)
 
     # Tasks
@@ -285,22 +305,33 @@ class Lender:
                 await trio.sleep(_LOOK_EVERY_S)
 
     async def _offer(self) -> None:
-        async for out in self._sending:
-            key = self._key(out.desk)
-            if key is None or trio.current_time() > out.until - out.wish.longest_s + _SEND_WITHIN_S:
-                self._end(out)
-                continue
-            with trio.move_on_after(_SEND_WITHIN_S):
-                try:
-                    data = out.bundle.sealed(key)
-                    await self._desk(out.desk).urls.out(BUNDLE, out.bundle.id, data, ttl=out.wish.offered_s)
-                except TupleSpaceError as error:
-                    self._log.warning("nothing can be lent", desk=out.desk, why=str(error))
-                    self._rooms[out.desk] = 0
-                    if isinstance(error, SpaceFull | TupleError):
-                        self._end(out)
-            # Unless it was refused it may be there, whatever came of writing it, and its time begins now.
-            out.until = trio.current_time() + out.wish.longest_s
+        async with trio.open_nursery() as nursery:
+            async for out in self._sending:
+                if out.rest_s:
+                    nursery.start_soon(self._offer_later, out)
+                else:
+                    await self._offer_one(out)
+
+    async def _offer_later(self, out: Out) -> None:
+        await trio.sleep(out.rest_s)
+        await self._offer_one(out)
+
+    async def _offer_one(self, out: Out) -> None:
+        key = self._key(out.desk)
+        if key is None or trio.current_time() > out.until - out.wish.longest_s + _SEND_WITHIN_S:
+            self._end(out)
+            return
+        with trio.move_on_after(_SEND_WITHIN_S):
+            try:
+                data = out.bundle.sealed(key)
+                await self._desk(out.desk).urls.out(BUNDLE, out.bundle.id, data, ttl=out.wish.offered_s)
+            except TupleSpaceError as error:
+                self._log.warning("nothing can be lent", desk=out.desk, why=str(error))
+                self._rooms[out.desk] = 0
+                if isinstance(error, SpaceFull | TupleError):
+                    self._end(out)
+        # Unless it was refused it may be there, whatever came of writing it, and its time begins now.
+        out.until = trio.current_time() + out.wish.longest_s
 
     async def _mend(self) -> None:
         """Have fetched again what was wrong."""
@@ -333,12 +364,24 @@ class Lender:
             self.present.pop(name, None)
         for name, desk in list(self._desks.items()):
             try:
-                self.present[name] = helpers = await desk.present()
+                helpers = await desk.present()
+                if stranger := self._books.stranger(name):
+                    helpers = [each for each in helpers if each.name == stranger]
+                self.present[name] = helpers
                 slots = sum(each.slots for each in helpers)
                 # What lies there for everybody to take, once over; and as much again, so that nobody waits.
                 waiting = await desk.urls.count(BUNDLE, str, bytes) if slots else 0
-                is_barred = self.scrutiny.trust.is_barred(self._books.stranger(name))
-                room = 0 if is_barred else max(0, 2 * slots - waiting)
+                stranger = self._books.stranger(name)
+                out = sum(each.desk == name for each in self._out.values())
+                if (
+                    self.scrutiny.trust.is_barred(stranger)
+                    or self._shunned.get(name, 0.0) > trio.current_time()
+                ):
+                    room = 0
+                elif stranger:
+                    room = max(0, 2 * slots - max(waiting, out))
+                else:
+                    room = max(0, 2 * slots - waiting)
                 self._rooms[name] = -(-room // max(1, self._members()))
             except TupleSpaceError:
                 self._rooms[name] = 0
@@ -371,7 +414,10 @@ class Lender:
         assert isinstance(data, bytes)
         try:
             self._take(desk, id_, helper, data)
-        except Refused as refused:
+        except Exception as error:  # noqa: BLE001 - whatever somebody has written, others go on
+            refused = error if isinstance(error, Refused) else Refused(Refusal.FORM)
+            if refused is not error:
+                self._log.exception("an answer could not be read", helper=helper)
             self.account.refused[refused.why.name.lower()] += 1
             self._log.debug("an answer was refused", helper=helper, why=str(refused))
             stranger = self._books.stranger(desk)
@@ -419,9 +465,7 @@ class Lender:
             return
         if probe and self._probing is not None:
             self._probing.tried(host, helper, response.total_s)
-        self._crawl.returned(
-            out.loan, number, response, page.document, page.fingerprint, "" if probe else helper
-        )
+        self._crawl.returned(out.loan, number, response, page.read, page.fingerprint, "" if probe else helper)
 
     def _keep(self, host: str) -> None:
         """Do not lend a host for a while."""
@@ -435,6 +479,12 @@ class Lender:
             return
         self._probes -= out.desk.startswith("@")
         stranger = self._books.stranger(out.desk)
+        if stranger:
+            # Who takes and never answers is not given more for a while.
+            self._silent[out.desk] = 0 if out.answered else self._silent[out.desk] + 1
+            if self._silent[out.desk] >= _SILENT:
+                self._silent[out.desk] = 0
+                self._shunned[out.desk] = trio.current_time() + _SHUNNED_S
         if out.case is not None:
             self.scrutiny.confirmed(out.case, stranger if out.told else "", out.told)
             return

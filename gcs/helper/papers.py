@@ -14,7 +14,8 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final, cast
+from ipaddress import ip_address
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import msgspec
 from isal import isal_zlib
@@ -22,10 +23,10 @@ from msgspec import Meta, Struct
 
 from gcs.core.traps import Fingerprint
 from gcs.core.urls import MAX_LENGTH
-from gcs.fetch.answer import parse_headers
+from gcs.fetch.answer import end_of_head, parse_headers
 from gcs.fetch.outcome import Elsewhere, Origin, Response
 from gcs.summary import records
-from gcs.summary.records import Document
+from gcs.summary.records import Document, Heading
 
 VERSION: Final = 1
 BUNDLE: Final = "bundle"
@@ -41,7 +42,7 @@ HANDED_S: Final = 5.0
 PART_BYTES: Final = 256 << 10
 """With so many bytes of pages an answer is sent, and the next one begun."""
 _MAX_SENT_BYTES: Final = 1 << 20
-_MAX_READ_BYTES: Final = 16 << 20
+_MAX_READ_BYTES: Final = 4 << 20
 _MAX_HEAD_BYTES: Final = 64 << 10
 _MAX_MEANT_BYTES: Final = 1 << 32
 _SEAL_BYTES: Final = 32
@@ -49,6 +50,9 @@ _SEAL: Final = "sha256"
 _TRUNCATED: Final = frozenset({"", "length", "time", "disconnect", "unspecified"})
 _FIRST_STATUS, _LAST_STATUS = 200, 999
 _DEEPEST: Final = 6
+_LATEST: Final = 4e9
+"""No time of a fetch is later."""
+_SLACK_S: Final = 1.0
 _Name = Annotated[str, Meta(max_length=100)]
 _Path = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH, pattern="^/[!-~]*$")]
 
@@ -121,6 +125,36 @@ class Bundle(Struct, array_like=True, frozen=True):
         return bundle
 
 
+_Text = Annotated[str, Meta(max_length=records.MAX_HREF)]
+_Texts = Annotated[list[_Text], Meta(max_length=records.MAX_LINKS)]
+
+
+class Wire(NamedTuple):
+    """A `Document` on its way: the same fields in the same order, with bounds for all that could be long."""
+
+    format: _Text
+    title: _Text
+    description: _Text
+    keywords: Annotated[tuple[_Text, ...], Meta(max_length=records.MAX_KEYWORDS)]
+    headings: Annotated[tuple[Heading, ...], Meta(max_length=records.MAX_HEADINGS)]
+    excerpt: _Text
+    language: _Text
+    language_confidence: float
+    charset: _Text
+    charset_declared: _Text
+    charset_detected: _Text
+    hrefs: _Texts
+    texts: _Texts
+    rels: _Text | _Texts
+    kinds: _Text | _Texts
+    links_cut: bool
+    base: _Text
+    canonical: _Text
+    refresh: _Text
+    noindex: bool
+    nofollow: bool
+
+
 class Page(Struct, array_like=True, frozen=True):
     """What came of one URL of a bundle."""
 
@@ -144,7 +178,7 @@ class Page(Struct, array_like=True, frozen=True):
     exact: Annotated[int, Meta(ge=0)] = 0
     shape: Annotated[int, Meta(ge=0)] = 0
     """The two sums of its fingerprint."""
-    document: Document | None = None
+    document: Wire | None = None
 
     @classmethod
     def told(
@@ -172,8 +206,13 @@ class Page(Struct, array_like=True, frozen=True):
             digest=response.digest(),
             exact=fingerprint.exact if fingerprint else 0,
             shape=fingerprint.shape if fingerprint else 0,
-            document=document,
+            document=None if document is None else Wire(*cast("tuple[Any, ...]", document)),
         )
+
+    @property
+    def read(self) -> Document | None:
+        """What the page says."""
+        return None if self.document is None else Document(*self.document)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -192,14 +231,19 @@ class Page(Struct, array_like=True, frozen=True):
         is_page = 200 <= self.status < 300
         if (
             not _FIRST_STATUS <= self.status <= _LAST_STATUS
+            or not 0 <= self.started < _LATEST
+            or not 0 <= self.total_s <= bundle.within_s + _SLACK_S
+            or not _is_address(self.address)
             or not self.head.startswith(b"HTTP/1.")
+            or end_of_head(bytearray(self.head), 0, len(self.head)) != len(self.head)
+            or self.request.find(b"\r\n\r\n") != len(self.request) - 4
             or self.head[9:12] != b"%d" % self.status
             or not self.request.startswith(asked)
             or self.truncated not in _TRUNCATED
             or len(self.digest) != 20
             or not is_whole
             or is_page != (self.document is not None)
-            or (self.document is not None and not is_modest(self.document))
+            or (self.document is not None and not is_modest(Document(*self.document)))
         ):
             raise Refused(Refusal.UNTRUE)
         raw = self.raw or b""
@@ -312,6 +356,14 @@ def is_modest(document: Document) -> bool:
         and _are_short(records.MAX_HREF, document.hrefs)
         and _are_short(records.MAX_HREF, (document.base, document.canonical, document.refresh))
     )
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is an address, or nothing."""
+    try:
+        return not text or bool(ip_address(text))
+    except ValueError:
+        return False
 
 
 def _are_short(limit: int, texts: Sequence[str]) -> bool:

@@ -26,6 +26,8 @@ from gcs.world import REAL, World
 from tuplespace import LeaseLost, Space, Taken, TupleSpaceError
 
 ANSWER_EVERY_S: Final = 0.25
+VOUCH_EVERY_S: Final = 2.0
+"""How often at most who has to vouch for what came does so, for each bundle."""
 ANSWER_TTL_S: Final = 300.0
 NOT_THE_WEB: Final = "not the web"
 TOO_MUCH: Final = "too much to be told"
@@ -104,7 +106,7 @@ class Worker:
     def stop(self) -> None:
         """Ask for nothing more, and give back what is held."""
         self._stopped.set()
-        for waiting in self._waiting:
+        for waiting in list(self._waiting):
             waiting.cancel()
 
     async def _serve(self) -> None:
@@ -129,10 +131,8 @@ class Worker:
                     self._waiting.discard(waiting)
                     # It may have been handed over long ago, to a machine that slept.
                     await taken.renew()
-                    if not taken.lost and not self._stopped.is_set():
+                    if not taken.lost:
                         await self._opened(taken, self._awake_s())
-                    else:
-                        taken.give_back()
             except LeaseLost:
                 self._log.warning("a bundle took too long")
             finally:
@@ -147,11 +147,11 @@ class Worker:
             self.work.refused += 1
             self._log.warning("a bundle was refused", why=str(refused))
             return
+        if taken.deliveries[0] > 1:
+            return  # somebody has had it before, and nobody knows what was asked then
         if bundle.agent and bundle.agent != self._transport.agent:
             self.other_agent = bundle.agent
-            taken.give_back()
             self.stop()
-            return
         self.work.under_way += 1
         try:
             await self._ask(bundle, taken, began_s)
@@ -172,8 +172,9 @@ class Worker:
                 if reply.is_due(self._awake_s()) and number + 1 < len(bundle.paths):
                     await reply.send(last=False)
         finally:
-            # Also when it is cancelled: somebody waits for this.
+            # Also when it is cancelled: somebody waits for this. It is not given back: it was asked for.
             with trio.move_on_after(_PARTING_S, shield=True):
+                await taken.commit()
                 await reply.send(last=True)
 
     async def _may_ask(self, bundle: Bundle, reply: _Reply, began_s: float) -> bool:
@@ -197,7 +198,8 @@ class Worker:
         sent: list[float] = []
         left_s = began_s + bundle.within_s - self._awake_s()
         outcome: Outcome | None = None
-        with trio.move_on_after(left_s):
+        with trio.move_on_after(left_s) as asking:
+            self._waiting.add(asking)
             outcome = await self._transport.fetch(
                 bundle.origin,
                 bundle.paths[number],
@@ -205,6 +207,7 @@ class Worker:
                 max_body_bytes=bundle.max_body_bytes,
                 on_sent=lambda _: sent.append(self._awake_s()),
             )
+        self._waiting.discard(asking)
         if outcome is None:
             return False
         if self._on_page is not None:
@@ -265,7 +268,8 @@ class _Reply:
 
     def is_due(self, now_s: float) -> bool:
         """Whether it is time to answer what there is."""
-        return self._bytes >= PART_BYTES or now_s - self._sent_at >= ANSWER_EVERY_S
+        every_s = ANSWER_EVERY_S if self._vouch is None else VOUCH_EVERY_S
+        return self._bytes >= PART_BYTES or now_s - self._sent_at >= every_s
 
     async def send(self, *, last: bool) -> None:
         """Answer what there is; what is too large for that is left to the gatherer."""

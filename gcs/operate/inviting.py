@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,6 +30,7 @@ from gcs.operate.helping import helpers
 from tuplespace import rights
 
 _PATIENCE_S: Final = 10.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
 
 
 class NotInvited(GcsError):
@@ -54,12 +56,17 @@ class Wanted:
 
 async def invite(board: Board, config: Config, *, wanted: Wanted) -> Answer:
     """Let a machine help: a user on the site's server, a key, and a file that has both."""
+    if not _NAME(wanted.name):
+        raise UsageError(
+            f"{wanted.name!r} cannot be the name of a helper: at most 64 letters, digits, dots, dashes and "
+            "underscores are, beginning with a letter or digit."
+        )
     site = _site(config, wanted.site)
     if wanted.into.exists():
         raise UsageError(f"{wanted.into} exists; name another file with --into.")
     canary = await _canary(config, wanted.canary)
     url = without_credentials(wanted.url or site.url or config.redis.url)
-    user, password = f"gcs-helper-{wanted.name}", secrets.token_urlsafe(24)
+    user, password = _user(config, wanted.name), secrets.token_urlsafe(24)
     key, site_key = secrets.token_bytes(KEY_BYTES), secrets.token_bytes(KEY_BYTES)
     desk = site.desk(wanted.name)
     rules = rights.rules([f"{config.crawl.name}:{kind}:{desk}" for kind in desks.KINDS])
@@ -108,7 +115,7 @@ async def invite(board: Board, config: Config, *, wanted: Wanted) -> Answer:
 
 async def revoke(board: Board, config: Config, *, name: str, by_hand: bool) -> Answer:
     """End an invitation at once: its answers are refused, and its user is gone."""
-    user = f"gcs-helper-{name}"
+    user = _user(config, name)
     gone: list[Invited] = []
 
     def change(now: Rulings, epoch: int) -> Rulings:
@@ -139,6 +146,11 @@ async def listed(board: Board, config: Config) -> Answer:
         for each in facts
     ]
     return Answer({"helpers": facts}, lines or ["Nobody is invited; `gcs helper invite NAME` invites one."])
+
+
+def _user(config: Config, name: str) -> str:
+    """The user of a helper on the server, which several crawls may share."""
+    return f"gcs-{config.crawl.name}-helper-{name}"
 
 
 def _sites(config: Config) -> Sequence[Site]:
