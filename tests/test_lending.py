@@ -59,7 +59,7 @@ async def test_helpers_fetch_what_the_gatherer_cannot_soon(tmp_path: Path) -> No
 async def test_lent_hosts_keep_their_distance(site: str, tmp_path: Path) -> None:
     """Whoever asks, and however often: a host, and an address that several share, is asked as it may be."""
     web = Web(4, hosts=12, pages=100, plain=True, slowness=0.0, hosts_per_address=2)
-    async with serve(web, tmp_path) as served:
+    async with serve(web, tmp_path, latency_s=0.03) as served:
         config = configured(served.hosts, fetch={"concurrency": 1, "delay_s": 0.05, "delay_factor": 0.0})
         async with scene(config, tmp_path / "store", site=site) as made, trio.open_nursery() as nursery:
             made.invite("one", "two")
