@@ -58,7 +58,7 @@ def helped(pages: int, hosts: int, chance: random.Random, progress: Progress) ->
                     killed += 1
                 else:
                     child.send_signal(signal.SIGTERM)
-                    if child.wait(10) not in (0, -signal.SIGTERM):  # the latter before it has begun
+                    if child.wait(60) not in (0, -signal.SIGTERM):  # the latter before it has begun
                         raise Failed(f"a helper that was asked to end gave {child.returncode}")
                     left += 1
                 done = sum(int(each.pulse.facts["pages"]) for each in group.members().values())
