@@ -183,5 +183,6 @@ def _prober(node: Node, transport: Fetching, readers: Plugins, open_desk: OpenDe
         lease_s=AMONG_GATHERERS_S[1],
         plugins=readers,
         on_page=tried,
+        follows=False,
         world=node.world,
     )

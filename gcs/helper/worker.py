@@ -79,12 +79,15 @@ class Worker:
         on_page: Callable[[Origin, Outcome], None] | None = None,
         vouch: Vouch | None = None,
         work: Work | None = None,
+        follows: bool = True,
         world: World = REAL,
     ) -> None:
         """`ready` is waited for before every request; `on_page` is told every outcome.
 
-        `vouch` says before every answer whether what came is what it seems to be.
+        `vouch` says before every answer whether what came is what it seems to be. `follows` if it stops to be
+        made anew under the name that a bundle wants; else it asks for nothing under another name.
         """
+        self._follows = follows
         self._vouch, self._awake_s = vouch, world.awake
         self._transport, self._urls, self._summaries, self._badge = transport, urls, summaries, badge
         self._lease_s = lease_s
@@ -150,6 +153,12 @@ class Worker:
         if taken.deliveries[0] > 1:
             return  # somebody has had it before, and nobody knows what was asked then
         if bundle.agent and bundle.agent != self._transport.agent:
+            if not self._follows:
+                # What robots.txt says to that name need not be what it says to this one.
+                await _Reply(bundle, self._summaries(bundle), self._badge, None, self._awake_s).send(
+                    last=True
+                )
+                return
             self.other_agent = bundle.agent
             self.stop()
         self.work.under_way += 1
