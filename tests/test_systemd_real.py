@@ -138,7 +138,7 @@ def test_a_life(booted: Machine) -> None:
     here.run("systemctl", "start", UNIT)
     assert here.show(UNIT, "ActiveState") == "active"
     assert here.run("stat", "-c", "%U %a", "/var/lib/gcs/a") == "gcs 750"
-    gcs(here, "seed", *Web(3, 20, 2000, port=8000, plain=True, slowness=1.0).seeds)
+    gcs(here, "seed", "add", *Web(3, 20, 2000, port=8000, plain=True, slowness=1.0).seeds)
     here.until(lambda: status(here)[1] > 0, "pages")
     assert status(here)[0] == "crawling"
 

@@ -234,7 +234,7 @@ class Leader:
             owners=outcome.plan,
             sources=sources,
             members={each: names.get(each, each) for each in (*owners, *sorted(pinned))},
-            lost=_lost(before, sources),
+            lost=_lost(before, sources, lost - left - gone_before),
             departed=sorted(departed),
             destroyed=sorted(destroyed & departed),
             reason=_reason(wishes),
@@ -256,9 +256,23 @@ def _reason(wishes: Sequence[Wish]) -> str:
     return ", ".join(sorted(told))
 
 
-def _lost(before: Charter | None, sources: Plan) -> list[Range]:
-    """The ranges that somebody held, and nobody does any more."""
-    return sources.ranges(NOBODY) if before else []
+def _lost(before: Charter | None, sources: Plan, gone: set[str]) -> list[Range]:
+    """The ranges of which something was lost.
+
+    Those that somebody held, and nobody does any more; and those that belonged to who is gone, though they
+    may have been on their way there: what was found in them since the last plan was passed to that one only.
+    """
+    if before is None:
+        return []
+    ranges = [*sources.ranges(NOBODY), *(each for member in gone for each in before.owners.ranges(member))]
+    merged: list[Range] = []
+    for start, end in sorted(ranges, key=lambda each: each[0]):
+        if merged and (merged[-1][1] is None or start <= merged[-1][1]):
+            last = merged[-1][1]
+            merged[-1] = merged[-1][0], None if last is None or end is None else max(last, end)
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _shown(forecast: rounds.Forecast) -> dict[str, Any]:
