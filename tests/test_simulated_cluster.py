@@ -11,7 +11,7 @@ import cli
 from gcs.simulate.cluster.campaign import Cast, Player, Result, play_all, shrunk
 from gcs.simulate.cluster.faults import Kind
 
-SEEDS = range(1, 61)
+SEEDS = range(1, 31)
 
 
 @pytest.mark.alone
