@@ -71,6 +71,7 @@ class TestInterrupted:
         with subprocess.Popen(
             [sys.executable, "-m", "tests.soak", "--act", "workers", "--tuples", "1000000"],
             cwd=ROOT,
+            env=unmeasured.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
