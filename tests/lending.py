@@ -125,7 +125,7 @@ async def scene(config: Config, directory: Path, *, site: str = "office") -> Asy
                 members=lambda: 1,
                 again=again,
             )
-            crawl.lending = lender
+            crawl.loans.lending = lender
             async with Transport(config.fetch) as helping:
                 made = Scene(config, store, crawl, lender, client, Site.of(site), helping)
                 parts.append(made)

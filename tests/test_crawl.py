@@ -14,7 +14,7 @@ from warcio.archiveiterator import ArchiveIterator
 from gcs.core import traps
 from gcs.core.robots import MAX_REDIRECTS
 from gcs.core.urls import key
-from gcs.gatherer import crawl as crawls
+from gcs.gatherer import inquiries
 from gcs.gatherer.crawl import Ending, Limits
 from gcs.simulate.verdict import read_log
 from gcs.simulate.web import Web, judge
@@ -140,7 +140,7 @@ async def test_rules_that_are_elsewhere(delay_s: float, tmp_path: Path) -> None:
 
 async def test_rules_are_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a host that has the rules of another rests for long, the other one is asked again later."""
-    monkeypatch.setattr(crawls, "ERRAND_S", 0.2)
+    monkeypatch.setattr(inquiries, "ERRAND_S", 0.2)
     said: list[str] = []
 
     async def script(peer: Peer) -> None:

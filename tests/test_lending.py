@@ -92,7 +92,7 @@ async def test_who_vanishes_is_not_waited_for_long(tmp_path: Path, monkeypatch: 
                 await made.say("ghost")
                 while True:
                     taken.append(await made.desk().urls.in_(BUNDLE, str, bytes))
-                    where.update(made.crawl.lent_to(key) for key in made.crawl.under_way())
+                    where.update(made.crawl.loans.lent_to(key) for key in made.crawl.under_way)
 
             nursery.start_soon(haunt)
             assert await made.run(served.web.seeds) is Ending.FINISHED
@@ -100,7 +100,7 @@ async def test_who_vanishes_is_not_waited_for_long(tmp_path: Path, monkeypatch: 
             assert taken
             assert made.desk().name in where
             assert made.lender.account.unanswered
-            assert made.crawl.lent == 0
+            assert made.crawl.loans.lent == 0
         served.flush()
         seen = judge(served.log, served.web)
     assert (seen.missing, seen.repeated) == (frozenset(), {})
@@ -137,7 +137,6 @@ async def test_a_failure_that_a_helper_reports_is_tried_here(tmp_path: Path) -> 
             made.invite("offline")
 
             async def fail() -> None:
-                await made.say("offline")
                 badge, desk = made.badge("offline"), made.desk()
                 while True:
                     _, id_, data = await desk.urls.in_(BUNDLE, str, bytes)
@@ -147,6 +146,7 @@ async def test_a_failure_that_a_helper_reports_is_tried_here(tmp_path: Path) -> 
                     sealed = answer.sealed(badge.key, ME, bundle.id, badge.name)
                     await desk.summaries.out(ANSWER, ME, str(id_), badge.name, sealed)
 
+            await made.say("offline")
             nursery.start_soon(fail)
             assert await made.run(served.web.seeds) is Ending.FINISHED
             nursery.cancel_scope.cancel()

@@ -139,7 +139,12 @@ METERS: Final[Sequence[Meter[Crawling]]] = (
         lambda it: labelled({"sent": it.transport.bytes_out, "received": it.transport.bytes_in}),
         ("direction",),
     ),
-    Meter("gcs_commit_seconds", Kind.HISTOGRAM, "How long commits took.", lambda it: it.crawl.commit_times),
+    Meter(
+        "gcs_commit_seconds",
+        Kind.HISTOGRAM,
+        "How long commits took.",
+        lambda it: it.crawl.writer.commit_times,
+    ),
     Meter(
         "gcs_commit_age_seconds",
         Kind.GAUGE,
@@ -157,7 +162,7 @@ METERS: Final[Sequence[Meter[Crawling]]] = (
         "gcs_disk_waits",
         Kind.GAUGE,
         "1 while the crawl waits for room on the disk; else 0.",
-        lambda it: it.crawl.waits_for_room,
+        lambda it: it.crawl.writer.waits_for_room,
     ),
     Meter(
         "gcs_warc_bytes_total", Kind.COUNTER, "Bytes written to WARC files.", lambda it: it.store.warc_bytes

@@ -86,7 +86,7 @@ class Gatherer:
         near = _proximity(node, board, transport, membership)
         probes = Probes(node)
         membership.further_reasons.append(probes.reason)
-        self.lender = crawl.lending = Lender(
+        self.lender = crawl.loans.lending = Lender(
             crawl,
             config,
             node.id,

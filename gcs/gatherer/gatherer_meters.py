@@ -184,7 +184,9 @@ METERS: Final[Sequence[Meter[Gathering]]] = (
         "Helpers that were wrong too often, and are not asked any more.",
         lambda it: len(it.lender.scrutiny.trust.barred()),
     ),
-    Meter("gcs_urls_lent", Kind.GAUGE, "URLs that others are fetching now.", lambda it: it.node.crawl.lent),
+    Meter(
+        "gcs_urls_lent", Kind.GAUGE, "URLs that others are fetching now.", lambda it: it.node.crawl.loans.lent
+    ),
     Meter("gcs_lent_urls_total", Kind.COUNTER, "URLs lent to others.", lambda it: it.lender.account.lent),
     Meter(
         "gcs_returned_urls_total",

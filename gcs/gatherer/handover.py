@@ -78,7 +78,7 @@ class HandOver:
         together: list[Piece] = []
         batch, count, epoch = Batch(), 0, self._node.on_disk[0]
         hosts = Hosts(self._node.crawl.bench, self._node.clock)
-        busy = self._node.crawl.under_way()
+        busy = list(self._node.crawl.under_way)
         for piece in pieces:
             if _has_one(busy, piece) or hosts.are_asked(piece.start, piece.end):
                 continue
@@ -94,7 +94,7 @@ class HandOver:
                     batch, together, count = Batch(), [], 0
                     await self._until_there_is_room(piece.peer, epoch)
                     hosts.look_again()
-                    busy = self._node.crawl.under_way()
+                    busy = list(self._node.crawl.under_way)
                     if self._node.on_disk[0] != epoch:
                         return  # another charter has come meanwhile
             known = hosts.manners(piece.start, piece.end)
@@ -107,7 +107,7 @@ class HandOver:
                 await self._sent_off(batch, together)
                 batch, together, count = Batch(), [], 0
                 hosts.look_again()
-                busy = self._node.crawl.under_way()
+                busy = list(self._node.crawl.under_way)
         if batch.rows or batch.mail:
             await self._sent_off(batch, together)
 

@@ -65,7 +65,7 @@ class Service:
         for_s, pages = now - self._told_at, crawl.pages - self._pages
         self._told_at, self._pages = now, crawl.pages
         doing = "stopping" if crawl.interrupted else self._membership.standing()
-        if crawl.waits_for_room:
+        if crawl.writer.waits_for_room:
             doing += ", waiting for room on the disk"
         rate = pages / for_s if for_s > 0 else 0.0
         return f"{doing}: {rate:.1f} pages/s, {node.store.counts().queued:,} queued, plan {node.epoch}"

@@ -465,7 +465,9 @@ class Lender:
             return
         if probe and self._probing is not None:
             self._probing.tried(host, helper, response.total_s)
-        self._crawl.returned(out.loan, number, response, page.read, page.fingerprint, "" if probe else helper)
+        self._crawl.loans.returned(
+            out.loan, number, response, page.read, page.fingerprint, "" if probe else helper
+        )
 
     def _keep(self, host: str) -> None:
         """Do not lend a host for a while."""
@@ -492,7 +494,7 @@ class Lender:
         if stranger:
             self.scrutiny.complete(stranger, out.loan, out.told)
         else:
-            self._crawl.ended(out.loan)
+            self._crawl.loans.ended(out.loan)
 
     async def _sweep(self) -> None:
         """End the loans whose time is over."""

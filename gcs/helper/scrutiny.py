@@ -95,13 +95,13 @@ class Scrutiny:
         """A helper has said all that it will of a loan."""
         told = {number: each for number, each in told.items() if not _is_passing(each.response)}
         loan.took_s = max((each.response.total_s for each in told.values()), default=0.0)
-        self._crawl.put_back(loan, [number for number in loan.jobs if number not in told])
+        self._crawl.loans.put_back(loan, [number for number in loan.jobs if number not in told])
         check = self.trust.to_check(helper, list(told), self._random) if told else []
         case = Case(helper, loan, told, set(check), trio.current_time())
         if not check:
             self.trust.accepted(helper, [job.queued.key for job in loan.jobs.values()])
             self._accept(case)
-            self._crawl.ended(loan)
+            self._crawl.loans.ended(loan)
             return
         self._cases[case] = None
         # One page is fetched here in any case: two that know each other could agree on anything.
@@ -110,12 +110,12 @@ class Scrutiny:
         case.is_out = bool(others) and self.trust.is_new(helper) and self._replicate(case, others)
         if case.is_out:
             return
-        self._crawl.let_go(loan)
+        self._crawl.loans.let_go(loan)
         self._ask_here(case, check)
 
     def confirmed(self, case: Case, second: str, told: Mapping[int, Told]) -> None:
         """Another helper has been asked for the same, and says this."""
-        self._crawl.let_go(case.loan)
+        self._crawl.loans.let_go(case.loan)
         case.is_out = False
         if case not in self._cases:
             return
@@ -161,7 +161,7 @@ class Scrutiny:
         ]
         for case in late:
             self._close(case)
-            self._crawl.put_back(case.loan, list(case.loan.jobs))
+            self._crawl.loans.put_back(case.loan, list(case.loan.jobs))
 
     @staticmethod
     def _patience_s(case: Case) -> float:
@@ -178,7 +178,7 @@ class Scrutiny:
         for number in numbers:
             job = case.loan.jobs[number]
             self._by_key[job.queued.key] = (case, number)
-            self._crawl.put_back(case.loan, [number])
+            self._crawl.loans.put_back(case.loan, [number])
 
     def _see(self, case: Case) -> None:
         """Decide a case in which nothing is open, or which is lost already."""
@@ -186,13 +186,13 @@ class Scrutiny:
             return
         self._close(case)
         if case.is_void and not case.is_wrong:
-            self._crawl.put_back(case.loan, list(case.loan.jobs))
+            self._crawl.loans.put_back(case.loan, list(case.loan.jobs))
             return
         if case.second:
             self._credit(case.second, wrong=case.second_is_wrong)
         self._credit(case.helper, wrong=case.is_wrong)
         if case.is_wrong:
-            self._crawl.put_back(case.loan, list(case.loan.jobs))
+            self._crawl.loans.put_back(case.loan, list(case.loan.jobs))
         else:
             self._accept(case)
 
@@ -214,7 +214,7 @@ class Scrutiny:
         """Take what was said of the pages that were not fetched here."""
         for number in list(case.loan.jobs):
             page, response = case.told[number]
-            self._crawl.returned(case.loan, number, response, page.read, page.fingerprint, case.helper)
+            self._crawl.loans.returned(case.loan, number, response, page.read, page.fingerprint, case.helper)
 
 
 def _is_passing(response: Response) -> bool:

@@ -13,7 +13,8 @@ from typing import Final
 import pyarrow.parquet as pq
 from warcio.archiveiterator import ArchiveIterator
 
-from gcs.gatherer.crawl import BATCH, READ_AT_ONCE, UNREAD
+from gcs.gatherer.crawl import READ_AT_ONCE, UNREAD
+from gcs.gatherer.writer import BATCH
 from tests import unmeasured
 from tests.crawling import ROOT, Server, command, server
 from tests.soak import Failed

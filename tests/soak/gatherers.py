@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from gcs.config import Config
 from gcs.gatherer.book import book_of
-from gcs.gatherer.crawl import BATCH, READ_AT_ONCE, UNREAD
+from gcs.gatherer.crawl import READ_AT_ONCE, UNREAD
+from gcs.gatherer.writer import BATCH
 from gcs.operate.ledger import add_up
 from gcs.store.store import Store
 from tests.crawling import Server, server

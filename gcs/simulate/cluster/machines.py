@@ -105,7 +105,7 @@ class GathererMachine(Machine):
     def kill(self) -> None:
         """End it at once; what was under way may be fetched again."""
         if self.gatherer is not None and self.is_running:
-            self.under_way_at_kills += len(self.gatherer.crawl.under_way())
+            self.under_way_at_kills += len(self.gatherer.crawl.under_way)
         self.disk.crash()
         super().kill()
 

@@ -1,0 +1,165 @@
+"""The one writer of a crawl: what comes together is committed ten times a second, or when it is much.
+
+Who fills batches faster than they are written has to wait for `room`. When the disk is full everything waits,
+and goes on when there is room. Others in this process have their parts written with the next batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import structlog
+import trio
+
+from gcs.core.vitals import Sign
+from gcs.gatherer.territory import Territory
+from gcs.metrics import seconds
+from gcs.store.errors import DiskFull
+from gcs.store.records import Batch, Committed, Finished, Found
+from gcs.store.store import Store
+from gcs.world import World
+
+BATCH: Final = 64
+HEAVY: Final = 8_000
+"""URLs that others add to a batch at most, unless one part has more: nothing is taken off the queue while a
+batch is decided about."""
+COMMIT_EVERY_S: Final = 0.1
+FULL_DISK_PAUSE_S: Final = 5.0
+FLUSH_EVERY_S: Final = 1.0
+
+
+class _Part:
+    """What somebody else wants to have written with the next batch."""
+
+    __slots__ = ("batch", "committed", "written")
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.written = trio.Event()
+        self.committed: Committed | None = None
+
+
+class Writer:
+    """Fills batches and commits them, one at a time."""
+
+    def __init__(
+        self,
+        store: Store,
+        territory: Territory,
+        world: World,
+        *,
+        meta: Callable[[], dict[str, bytes]],
+        committed: Callable[[Batch, Committed], None],
+    ) -> None:
+        """`meta` gives the named values to be kept with a batch; `committed` is told when it is on disk."""
+        self._store, self._territory, self._world = store, territory, world
+        self._meta, self._committed = meta, committed
+        self._log = structlog.get_logger()
+        self._finished: list[Finished] = []
+        self._found: list[Found] = []
+        self._parts: list[_Part] = []
+        self._writing = False
+        self._filled = trio.Event()
+        self.room = trio.Event()
+        """Set while more may come."""
+        self.room.set()
+        self.sign = Sign()
+        """It answers here."""
+        self.waits_for_room = False
+        self.commit_times = seconds()
+        """How long commits took, the waiting for room on the disk included."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being written, and nothing waits for it."""
+        return not (self._finished or self._found or self._parts or self._writing)
+
+    def finished(self, made: Finished, found: Iterable[Found]) -> None:
+        """Have the outcome of a URL written, and what it has led to."""
+        self._finished.append(made)
+        self.found(found)
+
+    def found(self, found: Iterable[Found]) -> None:
+        """Have URLs queued."""
+        self._found.extend(found)
+        if len(self._finished) >= BATCH:
+            self._filled.set()
+            if self._writing and self.room.is_set():
+                self.room = trio.Event()
+
+    async def commit(self, batch: Batch) -> Committed:
+        """Have something written with the next batch, and wait until it is."""
+        part = _Part(batch)
+        self._parts.append(part)
+        self._filled.set()
+        await part.written.wait()
+        assert part.committed is not None
+        return part.committed
+
+    async def run(self) -> None:
+        """Commit what has come together, again and again."""
+        while True:
+            with trio.move_on_after(COMMIT_EVERY_S):
+                await self._filled.wait()
+            self._filled = trio.Event()
+            self.sign.answered(trio.current_time())
+            if self._finished or self._found or self._parts:
+                await self._commit()
+
+    async def flush(self) -> None:
+        """Turn rows that have come together into Parquet files, beside the commits, again and again."""
+        while True:
+            await trio.sleep(FLUSH_EVERY_S)
+            if self._store.segments_due():
+                # What finds no room is tried again, and the writer says that everything waits.
+                with suppress(DiskFull):
+                    await self._world.offload(self._store.flush_segments)
+
+    async def _commit(self) -> None:
+        finished, found = self._finished, self._found
+        self._finished, self._found, self._writing = [], [], True
+        self.room.set()
+        parts = self._some_parts()
+        own, passed = self._territory.route(found)
+        batch = Batch(finished, own, passed=passed, meta=self._meta())
+        for part in parts:
+            batch.add(part.batch)
+        began = trio.current_time()
+        committed = await self._written(batch)
+        self.commit_times.observe(trio.current_time() - began)
+        self._committed(batch, committed)
+        self._writing = False
+        for part in parts:
+            part.committed = committed
+            part.written.set()
+
+    def _some_parts(self) -> list[_Part]:
+        """Parts for the next batch: at least one, and no more than can be decided about in a moment."""
+        chosen, weight = 0, 0
+        for part in self._parts:
+            weight += part.batch.weight
+            if chosen and weight > HEAVY:
+                break
+            chosen += 1
+        parts, self._parts = self._parts[:chosen], self._parts[chosen:]
+        if self._parts:
+            self._filled.set()
+        return parts
+
+    async def _written(self, batch: Batch) -> Committed:
+        """Commit, and again while the disk is full."""
+        while True:
+            try:
+                committed = await self._world.offload(partial(self._store.commit, batch))
+            except DiskFull as full:
+                if not self.waits_for_room:
+                    self._log.warning("waiting", why=str(full))
+                    self.waits_for_room = True
+                self.sign.answered(trio.current_time(), rest_s=FULL_DISK_PAUSE_S)
+                await trio.sleep(FULL_DISK_PAUSE_S)
+            else:
+                self.waits_for_room = False
+                return committed
