@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +18,7 @@ import structlog
 import trio
 
 from gcs import board as boards
-from gcs.board import Board, Member, Pulse
+from gcs.board import Board, Member, Pulse, Wish
 from gcs.config import Config
 from gcs.core.holdings import NOBODY, Charter, Holdings, Range, Standing
 from gcs.core.origins import Origin
@@ -412,6 +413,33 @@ def test_who_has_left_gets_nothing(tmp_path: Path) -> None:
     trio.run(run)
 
 
+def test_a_wish_that_was_granted_already_makes_no_plan(tmp_path: Path) -> None:
+    """Of a wish to join, nothing is left when all that are there have joined."""
+
+    async def run() -> None:
+        soon = {"deadline_s": 0.1}
+        async with gatherer(tmp_path / "s", rebalance=soon) as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, me, members={me: "me"}))
+            nursery.start_soon(here.membership.run)
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+            nursery.start_soon(leader.run)
+            wishes = partial(here.board.space.count, "rebalance", str, str, str)
+            await here.board.ask_for_plan("join", "somebody")
+            with trio.fail_after(5):
+                while (await here.board.space.statistics()).leased or await wishes():
+                    await here.membership.looked.wait()
+            assert here.node.epoch == 1
+            await here.board.beat("N", 1, Pulse("N", "x"))
+            await here.board.ask_for_plan("join", "N")
+            with trio.fail_after(5):
+                while here.node.epoch == 1:
+                    await here.node.changed.wait()
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
 class TestEnd:
     """The end is declared, and believed, only when it is true."""
 
@@ -462,6 +490,37 @@ class TestEnd:
                 assert "A" in here.membership.lost()
                 assert boards.FINISHED not in await here.board.now()
                 nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    @pytest.mark.parametrize("ended", [True, False])
+    def test_started_again_when_the_others_have_gone(self, ended: bool, tmp_path: Path) -> None:
+        """Who was killed at the end sees it when all the others have, and not before."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here:
+                await self._done(here, {"A": "A"})
+                await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, ended=ended, activity=2))
+                quiet = msgpack.packb({here.node.id: ("before", 7), "A": ("x", 2)})
+                await here.board.put_up(boards.FINISHED, 5, quiet)
+                await self._looks(here, 4)
+                assert here.node.finished is ended
+
+        trio.run(run)
+
+    @pytest.mark.parametrize("leaves", [True, False])
+    def test_no_plan_after_it(self, leaves: bool, tmp_path: Path) -> None:
+        """Those who go when it is over could not follow one; those who stay can."""
+
+        async def run() -> None:
+            settings = {"heartbeat_s": 0.05, "leave_when_finished": leaves}
+            async with gatherer(tmp_path / "s", member=settings) as here:
+                await self._done(here)
+                await self._looks(here, 1)
+                await here.board.put_up(boards.FINISHED, 5, b"")
+                leader = Leader(here.node, here.board, here.membership, here.exchange)
+                charter = await leader.lead([Wish(boards.OPERATOR, "me")])
+                assert (charter is None) is leaves
 
         trio.run(run)
 

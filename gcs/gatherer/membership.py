@@ -482,18 +482,21 @@ class Membership:
         """Whether the end was declared, and all say once more that nothing has come since.
 
         A seed that was taken at that very moment shows in the beats of whoever took it; so everybody waits
-        for two more of each, and those who go say so. It does not hold for one that was started again later.
+        for two more of each, and those who go say so. For one that was active or started again since, it
+        holds when all the others say that they have seen it: nobody is left to declare it anew.
         """
         node = self._node
         quiet: dict[str, tuple[str, int]] = msgpack.unpackb(data, use_list=False) if data else {}
-        ours = quiet.get(node.id, ("", 0))
-        if token <= node.epoch or ours != (node.incarnation, node.crawl.activity) or not node.is_quiet():
+        unchanged = quiet.get(node.id) == (node.incarnation, node.crawl.activity)
+        if token <= node.epoch or not node.is_quiet() or not (unchanged or self._is_last_of(quiet)):
             self._since_end = None
             return False
         if self._since_end is None or self._since_end[0] != token:
             self._since_end = (token, {each: m.beat for each, m in self.members.items()})
         seen = self._since_end[1]
         for each, said in quiet.items():
+            if each == node.id:
+                continue
             member = self.members.get(each)
             if member is None or (member.pulse.incarnation, member.pulse.activity) != said:
                 return False
@@ -501,6 +504,11 @@ class Membership:
             if not again and not member.pulse.ended:
                 return False
         return True
+
+    def _is_last_of(self, quiet: Mapping[str, tuple[str, int]]) -> bool:
+        """Whether all the others of those who were quiet have said that they saw the end."""
+        others = [self.members.get(each) for each in quiet if each != self._node.id]
+        return self._node.id in quiet and all(each is not None and each.pulse.ended for each in others)
 
 
 def namesake(node: Node) -> ConfigError:

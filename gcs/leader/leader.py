@@ -93,8 +93,10 @@ class Leader:
                 async with self._board.space.take(
                     "rebalance", str, str, str, many=100, lease=_LEASE_S
                 ) as taken:
-                    wishes = [Wish(*map(str, wish)) for _, *wish in taken]
-                    if not await self._settled() or (self._is_due(wishes) and not await self._led(wishes)):
+                    asked = [Wish(*map(str, wish)) for _, *wish in taken]
+                    settled = await self._settled()
+                    wishes = [wish for wish in asked if self._holds(wish)]
+                    if not settled or (self._is_due(wishes) and not await self._led(wishes)):
                         taken.give_back()
                         await trio.sleep(_PAUSE_S)
             except (TupleSpaceError, LeadershipLost) as error:
@@ -114,17 +116,37 @@ class Leader:
             return True
 
     async def _settled(self) -> bool:
-        """Wait for ranges that are on their way; False if that takes long."""
+        """Wait for news of the others, and for ranges that are on their way; False if that takes long."""
         with trio.move_on_after(_SETTLED_WITHIN_S):
+            await self._membership.looked.wait()
             while not (self._membership.members and self._membership.is_settled()):
                 await self._membership.looked.wait()
             return True
         self._node.log.warning("no new plan yet: ranges are still on their way")
         return False
 
+    def _holds(self, wish: Wish) -> bool:
+        """Whether the reason is still one: the plan before may have done what this one was asked for."""
+        charter, membership = self._node.charter, self._membership
+        if charter is None:
+            return True
+        match wish.reason:
+            case "first":
+                return False
+            case "join":
+                joining = (each for each in membership.alive() if each.pulse.standing != "draining")
+                return any(each.id not in charter.members for each in joining)
+            case "drain":
+                draining = (each for each in membership.alive() if each.pulse.standing == "draining")
+                return any(each.id in charter.members for each in draining)
+            case "lost":
+                return not membership.lost().isdisjoint(charter.members)
+        return True
+
     def _is_due(self, wishes: Sequence[Wish]) -> bool:
         """Whether there was no plan lately, or a wish does not wait; who still wants one says so again."""
-        return self._node.has_cooled() or not AT_ONCE.isdisjoint(wish.reason for wish in wishes)
+        reasons = {wish.reason for wish in wishes}
+        return bool(reasons) and (self._node.has_cooled() or not AT_ONCE.isdisjoint(reasons))
 
     async def lead(self, wishes: Sequence[Wish], *, dry: bool = False) -> Charter | None:
         """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.
@@ -139,6 +161,8 @@ class Leader:
                 return None
             if node.charter is None and any(each.pulse.epoch for each in self._membership.members.values()):
                 return None  # there is a plan, which Redis has lost
+            if not dry and self._is_ending(now):
+                return None
             reasons = sorted({wish.reason for wish in wishes})
             node.log.info("leads a round", token=leadership.token, reasons=reasons)
             accounts = await self._collect(leadership)
@@ -158,6 +182,11 @@ class Leader:
             )
         await node.adopt(charter)
         return charter
+
+    def _is_ending(self, now: Mapping[str, tuple[int, bytes]]) -> bool:
+        """Whether the end was declared, and those who believe it go: who is gone follows no new plan."""
+        declared = now.get(boards.FINISHED, (0, b""))[0]
+        return declared > self._node.epoch and self._node.config.member.leave_when_finished
 
     async def _collect(self, leadership: Leadership) -> dict[str, Account]:
         """The reports of all that answer before the deadline."""
