@@ -49,6 +49,7 @@ _INDEX: Final = {
     "order": (1,),
     "answer": (1,),
 }
+_INBOX: Final = {"batch": (1,)}
 _TURNS: Final = {"turn": (1, 2), "mark": (1, 2)}
 _DOMAINS: Final = {"announce": (1,), "delay": (1,), "domain": (1, 2, 5)}
 _PART_BYTES: Final = 256 << 10
@@ -79,6 +80,8 @@ class Pulse:
     ended: bool = False
     """Whether it has seen that all is done."""
     activity: int = 0
+    forget_after_s: float = 0.0
+    """It stops fetching before it has been silent for so long; nobody forgets it sooner."""
     leaving: Mapping[str, int] = field(default_factory=dict)
     """Ranges that are on their way, by receiver."""
     coming: Mapping[str, int] = field(default_factory=dict)
@@ -136,7 +139,7 @@ class Board:
 
     def inbox(self, gatherer: str) -> tuplespace.Space:
         """Where a gatherer gets its URLs."""
-        return spaces.space(self.client, self._config, f"inbox:{gatherer}")
+        return spaces.space(self.client, self._config, f"inbox:{gatherer}", index=_INBOX)
 
     # Members
 
@@ -203,9 +206,9 @@ class Board:
                 await self.put_up(RULINGS, rulings.epoch, rulings.to_bytes(), fence=turn.fence)
         return rulings
 
-    async def publish(self, charter: Charter) -> None:
-        """Put up a charter; raises Fenced when there is a newer one."""
-        fence = Fence(LEADER, charter.epoch)
+    async def publish(self, charter: Charter, *, fence: Fence | None = None) -> None:
+        """Put up a charter; raises Fenced when somebody was elected since, unless a later fence is given."""
+        fence = fence or Fence(LEADER, charter.epoch)
         parts = _parts(zlib.compress(charter.to_bytes(), 1))
         rows = [("charter", charter.epoch, n, len(parts), part) for n, part in enumerate(parts)]
         await self.space.out_many(rows, fence=fence)

@@ -287,7 +287,7 @@ def test_pages_of_one_whose_disk_is_lost_are_fetched_again(tmp_path: Path) -> No
     async def run() -> None:
         async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
             me, now = here.node.id, here.node.clock()
-            await here.node.adopt(here.charter(1, me, "A"))
+            await here.node.adopt(here.charter(1, me))
             through_b = [Origin("Z", *part(other), now - 100)]
             for sender, each, came in (("A", old, []), ("B", other, through_b), ("C", left, [])):
                 ends: list[tuple[str, Range]] = [(sender, part(each))]

@@ -282,7 +282,7 @@ def test_manners_are_those_of_the_range() -> None:
     store = SimpleNamespace(applied=dict)
     exchange = Exchange(cast(Node, SimpleNamespace(store=store, crawl=crawl)), cast(Board, None))
     received = Received()
-    for letter in (*manners(known), end_marker(HOST + PATH + "m", None)):
+    for letter in (*manners(known), end_marker(HOST + PATH + "m", None, 0.0)):
         exchange._heed("sender", letter, received)
     assert received.ends == [("sender", (HOST + PATH + "m", None))]
     for manner in heard:

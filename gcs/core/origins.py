@@ -7,7 +7,9 @@ from whom, and those from whom the sender had parts of it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import msgpack
@@ -27,35 +29,46 @@ class Origins:
 
     def __init__(self, known: Iterable[Origin] = ()) -> None:
         """Of one gatherer, ranges that overlap become one, as old as the latest."""
-        self._known: list[Origin] = []
+        self._known: dict[str, list[Origin]] = {}
+        """By gatherer: ranges that do not overlap, in order."""
         for each in sorted(known, key=lambda each: (each.gatherer, each.start)):
-            last = self._known[-1] if self._known else None
-            if last is not None and last.gatherer == each.gatherer and _ends_after(last.end, each.start):
+            ranges = self._known.setdefault(each.gatherer, [])
+            if ranges and _ends_after(ranges[-1].end, each.start):
+                last = ranges[-1]
                 end = None if last.end is None or each.end is None else max(last.end, each.end)
-                self._known[-1] = last._replace(end=end, at=max(last.at, each.at))
+                ranges[-1] = last._replace(end=end, at=max(last.at, each.at))
             else:
-                self._known.append(each)
+                ranges.append(each)
 
     def __iter__(self) -> Iterator[Origin]:
-        return iter(self._known)
+        return chain.from_iterable(self._known.values())
 
     def within(self, start: str, end: str | None) -> list[Origin]:
         """What is known of a range."""
         return [
             each._replace(start=max(start, each.start), end=_earlier(end, each.end))
-            for each in self._known
-            if _ends_after(each.end, start) and _ends_after(end, each.start)
+            for ranges in self._known.values()
+            for each in _overlapping(ranges, start, end)
         ]
 
     def to_bytes(self) -> bytes:
         """As it is kept on disk."""
-        packed: bytes = msgpack.packb(self._known)
+        packed: bytes = msgpack.packb(list(self))
         return packed
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Origins:
         """What `to_bytes` gave."""
         return cls(Origin(*each) for each in msgpack.unpackb(data))
+
+
+def _overlapping(ranges: list[Origin], start: str, end: str | None) -> Iterator[Origin]:
+    """Those of some ranges, in order and apart from each other, that have a part in another."""
+    at = max(0, bisect_right(ranges, start, key=lambda each: each.start) - 1)
+    while at < len(ranges) and _ends_after(end, ranges[at].start):
+        if _ends_after(ranges[at].end, start):
+            yield ranges[at]
+        at += 1
 
 
 def _ends_after(end: str | None, key: str) -> bool:

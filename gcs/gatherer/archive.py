@@ -13,7 +13,7 @@ from gcs.fetch.outcome import Response
 from gcs.gatherer.job import Visit
 from gcs.store import warc
 from gcs.store.columns import pack_columns, pack_row
-from gcs.store.records import Finished
+from gcs.store.records import SEED, Finished
 from gcs.summary.records import Document, Fetched, Summary
 
 _ORIGINALS: Final = 20_000
@@ -119,7 +119,7 @@ class Keeper:
             notes.append(f"{queued.attempts + 1}t")
         if isinstance(outcome, Response) and outcome.truncated:
             notes.append(f"truncated:{outcome.truncated}")
-        hops = f"{_HOPS[queued.via]}{queued.depth}" if queued.via != "seed" else "-"
+        hops = f"{_HOPS[queued.via]}{queued.depth}" if queued.via != SEED else "-"
         return (
             f"{self._ended(visit.at)} {visit.status:>5} {size:>10} {job.url} {hops} {parent or '-'} {kind} "
             f"#{visit.worker:03} {began} {digest or '-'} {self._crawl} {','.join(notes) or '-'}\n"

@@ -3,8 +3,8 @@
 What is passed on stands in an outbox on disk, in numbered pieces, since the commit in which it was found.
 Pieces go to the receiver's inbox space, several in one tuple. The receiver writes them and the number of the
 last one in one commit, and says that number with its heartbeats; only then does the sender forget them. What
-has made no progress for a while is sent again from the first piece that was not acknowledged. So Redis may
-lose anything.
+has made no progress for a while, and does not lie in the inbox either, is sent again from the first piece
+that was not acknowledged. So Redis may lose anything, and one that is away does not fill it.
 
 An inbox is always emptied to disk. What must not grow without bound acts on fetching: who has too much in its
 outboxes begins no fetches (`Node.outbox_is_full`).
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgpack
@@ -38,9 +39,9 @@ _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 
 
-def end_marker(start: str, end: str | None) -> bytes:
-    """What follows the last row of a range: it is whole."""
-    packed: bytes = msgpack.packb([END, start, end])
+def end_marker(start: str, end: str | None, at: float) -> bytes:
+    """What follows the last row of a range: it is whole, at a time by the sender's clock."""
+    packed: bytes = msgpack.packb([END, start, end, at])
     return packed
 
 
@@ -147,13 +148,21 @@ class Exchange:
             line = self._lines.setdefault(receiver, _Line(box.first - 1, box.first - 1, now))
             line.ack(max(line.acked, box.first - 1))
             if line.sent > line.acked and now - line.moved_at > self._node.config.exchange.again_after_s:
-                line.begin_anew(now)
+                if await self._lies_there(receiver):
+                    line.moved_at = now
+                else:
+                    line.begin_anew(now)
             try:
                 while line.sent < box.next - 1 and await self._send_some(receiver, line, box.first):
                     pass
             except TupleError:
                 # Nothing in an outbox is that large; but the others must not wait for this one.
                 self._node.log.exception("a piece cannot be sent", receiver=receiver, after=line.sent)
+
+    async def _lies_there(self, receiver: str) -> bool:
+        """Whether something of ours waits to be received: sending it again would only fill Redis."""
+        inbox = self._board.inbox(receiver)
+        return bool(await inbox.count("batch", self._node.id, int, int, int, int, bytes))
 
     async def _send_some(self, receiver: str, line: _Line, floor: int) -> bool:
         """One tuple, if what is under way leaves room for it."""
@@ -274,8 +283,9 @@ class Exchange:
         """Words between gatherers that are no URLs."""
         kind, *words = msgpack.unpackb(data)
         if kind == END:
-            start, end = words
+            start, end, at = words
             into.ends.append((sender, (start, end)))
+            into.origins.append(Origin(sender, start, end, at))
         elif kind == MANNERS:
             self._node.crawl.recall(Manner(*each) for each in words[0])
         elif kind == ORIGINS:
@@ -297,3 +307,7 @@ class Exchange:
             batch = Batch(found=own, passed=passed, told=told, acked={receiver: after})
             await self._node.crawl.commit(batch)
         self._lines.pop(receiver, None)
+        inbox = self._board.inbox(receiver)
+        with suppress(TupleSpaceError):
+            while await inbox.inp("batch", self._node.id, int, int, int, int, bytes) is not None:
+                pass

@@ -23,7 +23,7 @@ from gcs.core.origins import Origin
 from gcs.gatherer.exchange import Exchange, end_marker, manners, origins
 from gcs.gatherer.manners import Hosts
 from gcs.gatherer.node import Node
-from gcs.store.records import Batch, State
+from gcs.store.records import SEED, Batch, State
 
 ROWS: Final = 2_000
 """Rows in a piece."""
@@ -31,6 +31,7 @@ ROWS_AT_ONCE: Final = 8_000
 """Rows that are written to outboxes in one commit."""
 RELEASED_AT_ONCE: Final = 4_000
 FOUND_AGAIN: Final = "found again after a loss"
+FETCHED_AGAIN: Final = "fetched again after a loss"
 _PIECES_AT_ONCE: Final = 64
 UNSENT_BYTES: Final = 8 << 20
 """What may wait in an outbox before more rows are read for it."""
@@ -55,12 +56,15 @@ class HandOver:
             gone = {((piece.start, piece.end), piece.peer) for piece in leaving}
             self._sent = {key: number for key, number in self._sent.items() if key in gone}
             await self._close_outboxes()
+            self._sent = {key: number for key, number in self._sent.items() if key[1] not in self._gone()}
             for lost in list(self._node.resend):
                 await self._send_again(lost)
             for came in self._node.refetch:
                 await self._fetch_again(came)
             if self._node.is_to_testify:
                 await self._testify()
+            if self._node.is_to_tell_of_seeds:
+                await self._tell_of_seeds()
             if not leaving:
                 with trio.move_on_after(_REST_S):
                     await changed.wait()
@@ -101,7 +105,7 @@ class HandOver:
             batch.mail += [(piece.peer, letter) for letter in manners(known)]
             came = self._node.origins.within(piece.start, piece.end)
             batch.mail += [(piece.peer, letter) for letter in origins(came)]
-            batch.mail.append((piece.peer, end_marker(piece.start, piece.end)))
+            batch.mail.append((piece.peer, end_marker(piece.start, piece.end, self._node.clock())))
             together.append(piece)
             if len(together) >= _PIECES_AT_ONCE:
                 await self._sent_off(batch, together)
@@ -133,11 +137,11 @@ class HandOver:
 
     async def _let_go(self) -> None:
         """Forget the rows of ranges whose end was acknowledged."""
-        outboxes = self._store.outboxes()
+        outboxes, gone = self._store.outboxes(), self._gone()
         done = [
             (key, number)
             for key, number in self._sent.items()
-            if key[1] in outboxes and outboxes[key[1]].first > number
+            if key[1] in outboxes and outboxes[key[1]].first > number and key[1] not in gone
         ]
         keys: list[str] = []
         for (place, _), _ in done:
@@ -176,11 +180,33 @@ class HandOver:
                 return
         self._node.testified(passed)
 
+    async def _tell_of_seeds(self) -> None:
+        """Have another gatherer know of each seed that is ours: no page may name it."""
+        epoch, keys = self._node.on_disk[0], list[str]()
+        for number, (key, row) in enumerate(self._store.scan("", None)):
+            if row.state is not State.PASSED and row.via == SEED:
+                keys.append(key)
+            if number % ROWS == ROWS - 1 or len(keys) == ROWS:
+                await trio.lowlevel.checkpoint()
+                await self._tell_of(keys)
+                keys = []
+        await self._tell_of(keys)
+        await self._node.told_of_seeds(epoch)
+
+    async def _tell_of(self, keys: Sequence[str]) -> None:
+        if told := self._node.witnesses(self._store.founds(keys)):
+            await self._node.crawl.commit(Batch(told=told))
+            self._exchange.hurry()
+
     # What was lost
 
-    async def _close_outboxes(self) -> None:
+    def _gone(self) -> set[str]:
+        """Who takes nothing more. That an outbox to one of them was emptied is no acknowledgement."""
         charter = self._node.charter
-        gone = {*self._node.gone, *(charter.departed if charter else ())}
+        return {*self._node.gone, *(charter.departed if charter else ())}
+
+    async def _close_outboxes(self) -> None:
+        gone = self._gone()
         for receiver, box in self._store.outboxes().items():
             if receiver in gone and box.next > box.first:
                 await self._exchange.reroute(receiver)
@@ -193,8 +219,9 @@ class HandOver:
             await trio.lowlevel.checkpoint()
             if keys:
                 own, passed = self._node.sorted_out(self._store.founds(keys), always=True)
-                counters = {FOUND_AGAIN: len(keys)}
-                await self._node.crawl.commit(Batch(found=own, passed=passed, counters=counters))
+                # What is ours from now on was known here because another one had it: now a third one has to.
+                told, counters = self._node.witnesses(own), {FOUND_AGAIN: len(keys)}
+                await self._node.crawl.commit(Batch(found=own, passed=passed, told=told, counters=counters))
                 self._exchange.hurry()
         await self._node.resent(lost)
 
@@ -207,11 +234,14 @@ class HandOver:
             if number % ROWS == ROWS - 1:
                 await trio.lowlevel.checkpoint()
             if len(keys) == ROWS:
-                await self._node.crawl.commit(Batch(again=keys))
+                await self._queue_again(keys)
                 keys = []
         if keys:
-            await self._node.crawl.commit(Batch(again=keys))
+            await self._queue_again(keys)
         await self._node.refetched(came)
+
+    async def _queue_again(self, keys: list[str]) -> None:
+        await self._node.crawl.commit(Batch(again=keys, counters={FETCHED_AGAIN: len(keys)}))
 
 
 def _has_one(keys: Sequence[str], piece: Piece) -> bool:

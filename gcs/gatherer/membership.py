@@ -16,6 +16,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import msgpack
@@ -62,7 +63,9 @@ class Membership:
         self._seen: dict[str, tuple[int, float]] = {}
         """By member: its beat, and when that last grew by our clock."""
         self._returned: set[str] = set()
-        """Those whose beat was seen to grow."""
+        """Those whose beat was seen to grow, since a charter said that they are gone, if one did."""
+        self._watched = 0
+        """The epoch of the charter that was in force at the last look."""
         # A counter that goes on growing after a restart.
         self._beat = round(node.clock() * 1000)
         self._called = 0
@@ -105,14 +108,25 @@ class Membership:
 
     def lost(self) -> set[str]:
         """Ids of those that have stood still for too long, and of those that have left."""
-        now, limit = trio.current_time(), self._node.config.member.forget_after_s
+        now = trio.current_time()
         silent = {each: now - at for each, (_, at) in self._seen.items() if each != self._node.id}
-        still = {each for each, for_s in silent.items() if for_s > limit}
+        still = {each for each, for_s in silent.items() if for_s > self._forget_after_s(each)}
         left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
         # Who was declared lost before stays so until it is heard of again.
         charter = self._node.charter
         departed = set(charter.departed if charter else ()) - self._returned
         return still | left | departed
+
+    def _forget_after_s(self, member: str) -> float:
+        """One that said it counts on more time than we would give it has that time."""
+        ours = self._node.config.member.forget_after_s
+        return max(ours, self.members[member].pulse.forget_after_s) if member in self.members else ours
+
+    def missing(self) -> set[str]:
+        """Those that are lost, and that no plan has counted as departed yet; also one that was drained."""
+        left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
+        charter = self._node.charter
+        return self.lost() - left - set(charter.departed if charter else ())
 
     def is_settled(self) -> bool:
         """Whether all that are not lost follow the same charter, and no range is on its way between them."""
@@ -203,11 +217,15 @@ class Membership:
             quiet=node.is_quiet(),
             ended=node.finished,
             activity=node.crawl.activity,
+            forget_after_s=node.config.member.forget_after_s,
             leaving=dict(leaving),
             coming=dict(coming),
             pending={to: box.entries for to, box in node.store.outboxes().items() if box.next > box.first},
-            facts={**node.facts(), "beat_s": round(self._beat_s, 3)},
+            facts=self._facts(),
         )
+
+    def _facts(self) -> dict[str, Any]:
+        return {**self._node.facts(), "beat_s": round(self._beat_s, 3)}
 
     def standing(self) -> str:
         """What it does, in a word that all gatherers use."""
@@ -237,7 +255,7 @@ class Membership:
         now = await self._board.now()
         await self._follow(now)
         if now.get(boards.CHARTER, (0, b""))[0] <= node.epoch:
-            node.heard(began)
+            node.heard(began, pulse.forget_after_s)
         self._looks += 1
         self.looked.set()
         self.looked = trio.Event()
@@ -257,6 +275,9 @@ class Membership:
                     self._returned.add(each)
                 self._seen[each] = (beat, now)
         self._seen = {each: self._seen[each] for each in known}
+        if charter is not None and charter.epoch != self._watched:
+            self._watched = charter.epoch
+            self._returned -= set(charter.departed)
 
     # What follows
 
@@ -343,7 +364,14 @@ class Membership:
         try:
             await self._board.publish(charter)
         except Fenced:
-            return  # there is a newer one after all
+            # Somebody was elected since, but not of necessity for a plan.
+            with trio.move_on_after(_ELECTION_S):
+                async with election(
+                    self._board.space, boards.LEADER, lease=_ELECTION_S, floor=charter.epoch
+                ) as leadership:
+                    now = await self._board.now()
+                    if now.get(boards.CHARTER, (0, b""))[0] < charter.epoch:
+                        await self._board.publish(charter, fence=leadership.fence)
         self._node.log.info("published the plan again", epoch=charter.epoch)
 
     async def _leave_if_done(self) -> None:
@@ -360,8 +388,10 @@ class Membership:
             return
         # Only now: before, others may have had something that was still to be passed on from here.
         if node.has_testified():
+            # It ends when this was heard: nobody else could say that it has left, and was not lost.
+            self._beat += 1
+            await self._board.beat(node.id, self._beat, replace(self.pulse(), standing="left"))
             node.has_left = True
-            await self._board.beat(node.id, self._beat + 1, self.pulse())
 
     async def _want(self, now: Mapping[str, tuple[int, bytes]]) -> None:
         """Ask for a new plan where there is a reason for one."""
@@ -377,8 +407,7 @@ class Membership:
         staying = any(each.pulse.standing != "draining" for each in self.alive())
         if node.draining and node.id in charter.members and staying:
             await self._ask("drain")
-        gone = [each for each in self.lost() if each in charter.members and each not in charter.departed]
-        if gone:
+        if self.missing():
             await self._ask("lost")
         if not node.has_cooled() or not self.is_settled():
             return
@@ -407,7 +436,7 @@ class Membership:
 
     def _event(self) -> str:
         """The first event of the configuration that has come."""
-        facts = self._node.facts()
+        facts = self._facts()
         for event in self._node.config.rebalance.when:
             sign = next(sign for sign in _COMPARE if sign in event)
             name, _, limit = event.partition(sign)
@@ -443,7 +472,7 @@ class Membership:
         charter, lost = self._node.charter, self.lost()
         if charter is None or self._since_end is not None or not self.is_settled():
             return None
-        if any(each in lost for each in charter.members):
+        if self.missing() or any(each in lost for each in charter.members):
             return None  # what it had has to be found again first
         members = {each: member for each, member in self.members.items() if each not in lost}
         if not members or any(each not in members for each in charter.members if each not in lost):

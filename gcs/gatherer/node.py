@@ -39,6 +39,7 @@ HOLDINGS: Final = "holdings"
 RESEND: Final = "resend"
 ORIGINS: Final = "origins"
 REFETCH: Final = "refetch"
+UNWITNESSED: Final = "unwitnessed"
 RULINGS: Final = "rulings"
 DRAINING: Final = "draining"
 HEARD: Final = "heard"
@@ -129,6 +130,7 @@ class Node:
         self.origins = Origins.from_bytes(origins) if origins else Origins()
         self.refetch = Origins.from_bytes(refetch) if refetch else Origins()
         """Ranges that came from those whose disks are lost: their pages are to be fetched again."""
+        self._unwitnessed = bool(store.get_meta(UNWITNESSED))
         self.rulings = Rulings.from_bytes(store.get_meta(RULINGS) or b"")
         self._ruled = Ruled(config)
         self._apply()
@@ -139,6 +141,8 @@ class Node:
         self._heard_at = trio.current_time() - silent_s
         """When this gatherer last knew for sure what all others know; also over a restart."""
         self._heard_kept_at = -math.inf
+        self._forgotten_after_s = math.inf
+        """What the others were told last: it counts until they have heard otherwise."""
         self.gone: frozenset[str] = frozenset()
         """Ids of gatherers that are gone for good, and take nothing more."""
         self.finished = self.has_told_the_end = False
@@ -255,7 +259,7 @@ class Node:
         if self.charter is None or self.outbox_is_full or self.rulings.is_paused(self.name):
             return False
         silent_s = trio.current_time() - self._heard_at
-        return silent_s < _SILENT_SHARE * self.config.member.forget_after_s
+        return silent_s < _SILENT_SHARE * min(self._forgotten_after_s, self.config.member.forget_after_s)
 
     def share(self) -> float:
         """A quarter while ranges change hands: the sooner that is over, the better for all."""
@@ -281,6 +285,7 @@ class Node:
             and not self.taking_in
             and not self.resend
             and not any(self.refetch)
+            and not self.is_to_tell_of_seeds
             and self.holdings.is_settled
             and self.on_disk == (self.epoch, self.holdings)
             and not any(box.next > box.first for box in self.store.outboxes().values())
@@ -339,10 +344,19 @@ class Node:
             if self.id in charter.departed:
                 lost = [EVERYTHING]  # nobody knows what else was lost while this one was thought to be
             # At once nothing more is fetched of what leaves. Of what came, nothing is written before this is.
+            destroyed, now = set(charter.destroyed), self.clock()
+            halves = [
+                Origin(piece.peer, piece.start, piece.end, now)
+                for piece in self.holdings.pieces(Standing.COMING)
+                if piece.peer in destroyed
+            ]
+            # Who knew of our seeds, should we be lost, is gone; or there never was anybody.
+            departed = set(charter.departed) - set(self.charter.departed if self.charter else ())
+            self._unwitnessed |= bool(departed) or len(charter.members) == 1
             self.charter, self.holdings, self.resend = charter, after, lost
-            gone = [each for each in self.origins if each.gatherer in charter.destroyed]
-            self.origins = Origins(each for each in self.origins if each not in gone)
-            self.refetch = Origins([*self.refetch, *gone])
+            gone = [each for each in self.origins if each.gatherer in destroyed]
+            self.origins = Origins(each for each in self.origins if each.gatherer not in destroyed)
+            self.refetch = Origins([*self.refetch, *gone, *halves])
             self.crawl.release(changed)
             meta = {
                 CHARTER: charter.to_bytes(),
@@ -350,6 +364,7 @@ class Node:
                 RESEND: msgpack.packb(lost) if lost else b"",
                 ORIGINS: self.origins.to_bytes(),
                 REFETCH: self.refetch.to_bytes(),
+                UNWITNESSED: b"yes" if self._unwitnessed else b"",
             }
             await self.crawl.commit(Batch(meta=meta))
             self.on_disk = (charter.epoch, after)
@@ -377,15 +392,15 @@ class Node:
                 return None
             batch, ends = received.batch, received.ends
             after, origins = self.holdings, self.origins
-            if ends:
+            if ends or received.origins:
                 assert self.charter is not None
                 after = after.arrived(ends, self.charter.owners, self.id)
                 came = [Origin(sender, *place, self.clock()) for sender, place in ends]
                 origins = Origins([*origins, *received.origins, *came])
                 batch.meta |= {HOLDINGS: after.to_bytes(), ORIGINS: origins.to_bytes()}
             await self.crawl.commit(batch)
+            self.origins = origins
             if ends:
-                self.origins = origins
                 self._have(after)
             return batch
 
@@ -420,6 +435,19 @@ class Node:
             await self.crawl.commit(Batch(meta={REFETCH: self.refetch.to_bytes()}))
             self._tell()
 
+    @property
+    def is_to_tell_of_seeds(self) -> bool:
+        """Whether our seeds may be known here alone, and there is somebody who can be told."""
+        return self._unwitnessed and self.charter is not None and len(self.charter.members) > 1
+
+    async def told_of_seeds(self, epoch: int) -> None:
+        """Another one knows of each of our seeds, by the charter of an epoch."""
+        async with self._changing:
+            if self.epoch == epoch:
+                self._unwitnessed = False
+                await self.crawl.commit(Batch(meta={UNWITNESSED: b""}))
+                self._tell()
+
     async def obey(self, rulings: Rulings) -> None:
         """Let other rulings be in force, if they are newer."""
         async with self._changing:
@@ -435,9 +463,9 @@ class Node:
             self.log.info("rulings are in force", epoch=rulings.epoch)
             self._tell()
 
-    def heard(self, at: float) -> None:
-        """All that others know was known here at a time."""
-        self._heard_at = at
+    def heard(self, at: float, forgotten_after_s: float) -> None:
+        """All that others know was known here at a time, and they were told after how long to forget us."""
+        self._heard_at, self._forgotten_after_s = at, forgotten_after_s
 
     async def keep_heard(self) -> None:
         """Keep that time for a restart, now and then."""

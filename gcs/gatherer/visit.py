@@ -22,7 +22,7 @@ from gcs.fetch.outcome import REDIRECTS, Failure, Origin, Outcome, Response
 from gcs.gatherer.admission import FIRST, Admission
 from gcs.gatherer.job import Job, Visit
 from gcs.gatherer.links import Target, Targets, unsettled
-from gcs.store.records import Found, State
+from gcs.store.records import SEED, Found, State
 from gcs.summary import Level, Plugins, read
 from gcs.summary.directives import is_followed, of_header
 from gcs.summary.plugins import NONE
@@ -56,7 +56,7 @@ class Visitor:
     def seeds(self, urls: Iterable[str]) -> list[Found]:
         """Seeds to be queued; raises Rejected for one that cannot be crawled."""
         targets = [self._targets.of(each) for each in urls]
-        return [Found(target.key, 0, "", "seed", FIRST) for target in unsettled(targets)]
+        return [Found(target.key, 0, "", SEED, FIRST) for target in unsettled(targets)]
 
     def sitemaps(self, origin: Origin, urls: Sequence[str]) -> list[Found]:
         """The sitemaps that a robots.txt names; of others than its own host it cannot speak."""

@@ -140,7 +140,7 @@ class Leader:
                 draining = (each for each in membership.alive() if each.pulse.standing == "draining")
                 return any(each.id in charter.members for each in draining)
             case "lost":
-                return not membership.lost().isdisjoint(charter.members)
+                return bool(membership.missing())
         return True
 
     def _is_due(self, wishes: Sequence[Wish]) -> bool:
@@ -288,12 +288,16 @@ def _reason(wishes: Sequence[Wish]) -> str:
 def _lost(before: Charter | None, sources: Plan, gone: set[str]) -> list[Range]:
     """The ranges of which something was lost.
 
-    Those that somebody held, and nobody does any more; and those that belonged to who is gone, though they
-    may have been on their way there: what was found in them since the last plan was passed to that one only.
+    Those that somebody held, and nobody does any more; those that belonged to who is gone, though they may
+    have been on their way there: what was found in them since the last plan was passed to that one only; and
+    those that were to come from who is gone, which may have come in part.
     """
     if before is None:
         return []
     ranges = [*sources.ranges(NOBODY), *(each for member in gone for each in before.owners.ranges(member))]
+    ranges += [
+        (start, end) for start, end, source, _ in before.sources.changes(before.owners) if source in gone
+    ]
     merged: list[Range] = []
     for start, end in sorted(ranges, key=lambda each: each[0]):
         if merged and (merged[-1][1] is None or start <= merged[-1][1]):

@@ -22,6 +22,10 @@ VIAS: Final = ("link", "redirect", "seed", "sitemap", "canonical", "sitemap-file
 _TIME_BYTES: Final = 8
 
 
+SEED: Final = "seed"
+"""How a URL became known that somebody gave the crawl to begin with."""
+
+
 class State(IntEnum):
     """Where a URL stands; two rows of one key merge to the larger."""
 

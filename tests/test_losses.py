@@ -1,0 +1,302 @@
+"""Gatherers that are lost at a bad moment: in the middle of a hand-over, or when they are drained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgpack
+import pytest
+import trio
+
+from gcs.board import Member, Pulse
+from gcs.core.holdings import Charter, Standing
+from gcs.core.urls import key
+from gcs.leader.leader import Leader
+from gcs.leader.reports import Account
+from gcs.store import mail
+from gcs.store.records import SEED, Batch, Committed, Finished, Found, State
+from tests.test_node import ONE, Gatherer, delivered, gatherer
+from tuplespace import TupleSpaceError
+
+IMPATIENT = {"heartbeat_s": 0.05, "forget_after_s": 0.5}
+
+
+def without(here: Gatherer, epoch: int, owner: str, gone: str, *rest: str, **more: Any) -> Charter:
+    """A charter after one was lost with its disk; what there is comes from here."""
+    me = here.node.id
+    members = {me: "me", **{each: each for each in rest}}
+    return here.charter(epoch, owner, me, members=members, departed=[gone], destroyed=[gone], **more)
+
+
+async def found_lost(here: Gatherer, member: str) -> None:
+    """Look around until a member is thought to be lost."""
+    with trio.fail_after(5):
+        while member not in here.membership.lost():
+            await here.membership._look_around()
+            await trio.sleep(0.05)
+
+
+def state(here: Gatherer) -> State:
+    """How the URL of these tests stands."""
+    row = here.node.store.get(ONE)
+    assert row is not None
+    return row.state
+
+
+def batches(here: Gatherer, receiver: str) -> AsyncIterator[tuple[Any, ...]]:
+    """What lies in an inbox."""
+    return here.board.inbox(receiver).scan("batch", str, int, int, int, int, bytes)
+
+
+def slowly(commit: Callable[[Batch], Committed]) -> Callable[[Batch], Committed]:
+    """Commits to a busy disk."""
+
+    def slow(batch: Batch) -> Committed:
+        time.sleep(0.2)
+        return commit(batch)
+
+    return slow
+
+
+def test_rows_survive_their_receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outbox that is emptied because its receiver is lost is not taken for an acknowledgement."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            me, node = here.node.id, here.node
+            await node.adopt(here.charter(1, me))
+            await node.crawl.commit(Batch(found=[Found(ONE, 1)]))
+            await node.adopt(here.charter(2, "B", me))
+            for task in (here.hand_over.run, here.exchange.send, here.exchange.forget):
+                nursery.start_soon(task)
+            with trio.fail_after(5):
+                while not here.hand_over._sent:  # noqa: ASYNC110 - nothing says so
+                    await trio.sleep(0.01)
+            monkeypatch.setattr(node.store, "commit", slowly(node.store.commit))
+            await node.adopt(without(here, 3, "A", "B", "A", lost=[("", None)]))
+            assert ONE in {each for _, each in await delivered(here, "A", 5)}
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_half_a_hand_over(tmp_path: Path) -> None:
+    """What others had passed to one that is lost while it hands over is passed on again."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            me = here.node.id
+            members = {me: "me", "S": "S", "C": "C"}
+            await here.node.adopt(here.charter(1, "S", members=members))
+            await here.node.adopt(here.charter(2, me, "S", members=members))
+            assert here.node.holdings.pieces(Standing.COMING)
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+            own = Account.from_bytes(await leader.account())
+            theirs = Account(replace(own.report, gatherer="C"), [])
+            alive = {each: Member(each, 1, Pulse(each, "x", epoch=2), 0.0) for each in (me, "C")}
+            charter = leader._planned(3, [], {me: own, "C": theirs}, alive, {"S"})
+            assert (charter.destroyed, charter.lost) == (["S"], [("", None)])
+
+    trio.run(run)
+
+
+def test_pages_of_half_a_hand_over(tmp_path: Path) -> None:
+    """Pages are fetched again whose rows had come before their gatherer was lost with what they name."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "a") as there:
+            await there.node.adopt(there.charter(1, there.node.id))
+            page = Finished(key=ONE, state=State.DONE, status=200, at=there.node.clock(), attempts=1)
+            await there.node.crawl.commit(Batch(found=[Found(ONE)]))
+            await there.node.crawl.commit(Batch(finished=[page]))
+            packed, rows, _ = there.node.store.chunk("", None)
+            assert rows == 1
+        async with gatherer(tmp_path / "b") as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            await here.node.adopt(here.charter(2, me, "S", members={me: "me", "S": "S"}))
+            nursery.start_soon(here.exchange.receive)
+            piece = mail.pack_rows(packed)
+            await here.board.inbox(me).out("batch", "S", 1, 1, 1, 2, msgpack.packb([piece]))
+            with trio.fail_after(5):
+                await here.exchange.received.wait()
+            assert state(here) is State.DONE
+            await here.node.adopt(without(here, 3, me, "S"))
+            nursery.start_soon(here.hand_over.run)
+            with trio.fail_after(5):
+                while any(here.node.refetch):
+                    await here.node.changed.wait()
+            assert state(here) is State.QUEUED
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_drained_and_lost(tmp_path: Path) -> None:
+    """One that was drained, and is lost before it has left, is missed though no plan names it."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s", member=IMPATIENT) as here:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, "G", members={me: "me", "G": "G"}))
+            await here.node.adopt(here.charter(2, me, "G", members={me: "me"}, reason="drain"))
+            await here.board.beat("G", 1, Pulse("G", "x", epoch=2, standing="draining", leaving={me: 1}))
+            await found_lost(here, "G")
+            await here.membership._look_around()
+            assert here.membership.missing() == {"G"}
+            wishes = [wish async for wish in here.board.space.scan("rebalance", str, str, str)]
+            assert [wish[1] for wish in wishes] == ["lost"]
+
+    trio.run(run)
+
+
+def test_lost_stays_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a plan counts as departed stays so when Redis could not be reached for a moment."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s", member=IMPATIENT) as here, trio.open_nursery() as nursery:
+            node, me = here.node, here.node.id
+            await node.adopt(here.charter(1, me, members={me: "me", "S": "S"}))
+            for each in (1, 2, 3):
+                await here.board.beat("S", each, Pulse("S", "x", epoch=1))
+                await here.membership._look_around()
+            await found_lost(here, "S")
+            await node.adopt(without(here, 2, me, "S"))
+            await here.membership._look_around()
+            members, failures = here.board.members, [1]
+
+            async def once() -> object:
+                if failures:
+                    failures.pop()
+                    raise TupleSpaceError("no reply")
+                return await members()
+
+            monkeypatch.setattr(here.board, "members", once)
+            nursery.start_soon(here.membership.run)
+            with trio.fail_after(5):
+                while failures or not here.membership.is_within_reach:
+                    await here.membership.looked.wait()
+            assert "S" in here.membership.lost()
+            assert here.membership.is_settled()
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_nobody_is_forgotten_sooner_than_it_counts_on(tmp_path: Path) -> None:
+    """One that was told of more time than we would give it goes on fetching for so long."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s", member=IMPATIENT) as here:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, me, members={me: "me", "S": "S", "T": "T"}))
+            await here.board.beat("S", 1, Pulse("S", "x", epoch=1, forget_after_s=60.0))
+            await here.board.beat("T", 1, Pulse("T", "x", epoch=1))
+            await found_lost(here, "T")
+            assert "S" not in here.membership.lost()
+
+    trio.run(run)
+
+
+def test_leaving_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who leaves ends only after it could say so: others would think that it is lost."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            node = here.node
+            await node.adopt(here.charter(1, "B", members={"B": "B"}))
+            await node.drain()
+            beat, tries = here.board.beat, [0]
+
+            async def away(who: str, number: int, pulse: Pulse) -> None:
+                if pulse.standing == "left":
+                    tries[0] += 1
+                    if tries[0] < 3:
+                        raise TupleSpaceError("no reply")
+                await beat(who, number, pulse)
+
+            monkeypatch.setattr(here.board, "beat", away)
+            nursery.start_soon(here.hand_over.run)
+            number = 1
+            with trio.fail_after(10):
+                while not node.has_left:
+                    number += 1
+                    await beat("B", number, Pulse("B", "x", epoch=1))
+                    with suppress(TupleSpaceError):
+                        await here.membership._look_around()
+                    await trio.sleep(0.02)
+            assert tries[0] == 3
+            assert (await here.board.members())[node.id].pulse.standing == "left"
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_what_waits_in_redis_is_bounded(tmp_path: Path) -> None:
+    """What one that is away does not receive is not sent again and again; when it is lost, it is removed."""
+
+    async def run() -> None:
+        settings = {"again_after_s": 0.1, "every_s": 0.02, "in_redis_bytes": 4096, "batch_bytes": 1024}
+        async with gatherer(tmp_path / "s", exchange=settings) as here, trio.open_nursery() as nursery:
+            me, random = here.node.id, Random(1)
+            await here.node.adopt(here.charter(1, "B"))
+            for _ in range(40):
+                pages = (f"{random.getrandbits(400):x}" for _ in range(10))
+                found = [Found(key(f"http://h.example/{page}"), 1) for page in pages]
+                await here.node.crawl.commit(Batch(passed=here.node.sorted_out(found, always=False)[1]))
+            nursery.start_soon(here.exchange.send)
+            await trio.sleep(1)
+            lies = [len(each[6]) async for each in batches(here, "B")]
+            assert 4096 <= sum(lies) <= 3 * 4096
+            await here.node.adopt(without(here, 2, me, "B"))
+            nursery.start_soon(here.hand_over.run)
+            with trio.fail_after(5):
+                while [each async for each in batches(here, "B")]:  # noqa: ASYNC110 - nothing says so
+                    await trio.sleep(0.02)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+class TestSeeds:
+    """Of every seed a second gatherer knows, as soon as there is one."""
+
+    def test_taken_alone(self, tmp_path: Path) -> None:
+        """A seed that came when there was only one is told to the first that joins."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                me = here.node.id
+                await here.node.adopt(here.charter(1, me, members={me: "me"}))
+                seed = Found(ONE, 0, "", SEED)
+                await here.node.crawl.commit(Batch(found=[seed], told=here.node.witnesses([seed])))
+                for task in (here.hand_over.run, here.exchange.send, here.exchange.forget):
+                    nursery.start_soon(task)
+                await here.node.adopt(here.charter(2, me, me, members={me: "me", "B": "B"}, reason="join"))
+                assert not here.node.is_quiet()
+                assert ("known", ONE) in await delivered(here, "B", 3)
+                assert not here.node.is_to_tell_of_seeds
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    def test_its_witness_is_lost(self, tmp_path: Path) -> None:
+        """When who knew of a seed is gone, another one is told."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                me = here.node.id
+                await here.node.adopt(here.charter(1, me, members={me: "me", "A": "A", "B": "B"}))
+                await here.node.crawl.commit(Batch(found=[Found(ONE, 0, "", SEED)]))
+                for task in (here.hand_over.run, here.exchange.send, here.exchange.forget):
+                    nursery.start_soon(task)
+                await here.node.adopt(without(here, 2, me, "A", "B"))
+                assert ("known", ONE) in await delivered(here, "B", 3)
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
