@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gcs.core.locality import PAGES_EACH, Locality
+from gcs.core.locality import PAGES_EACH, TRIES_EACH, Locality
 
 
 def tried(own_s: float, other_s: float, pages: int = PAGES_EACH, factor: float = 2.0) -> Locality:
@@ -17,10 +17,20 @@ def tried(own_s: float, other_s: float, pages: int = PAGES_EACH, factor: float =
 def test_each_site_is_tried_some_times_by_each_that_the_plan_names() -> None:
     locality = Locality(2.0)
     locality.begin([("x", "b"), ("x", "c"), ("y", "b"), ("y", "me")], "me")
-    wanted = [locality.wanted("x") for _ in range(10)]
-    assert sorted(each for each in wanted if each) == ["b"] * PAGES_EACH + ["c"] * PAGES_EACH
-    assert [locality.wanted("y") for _ in range(PAGES_EACH + 1)] == ["b"] * PAGES_EACH + [None]
+    wanted = [locality.wanted("x") for _ in range(3 * TRIES_EACH)]
+    assert sorted(each for each in wanted if each) == ["b"] * TRIES_EACH + ["c"] * TRIES_EACH
+    assert [locality.wanted("y") for _ in range(TRIES_EACH + 1)] == ["b"] * TRIES_EACH + [None]
     assert locality.wanted("z") is None
+
+
+def test_who_has_answered_often_enough_is_asked_no_more() -> None:
+    """More pages are given than have to be answered, so that one without an answer spoils nothing."""
+    locality = Locality(2.0)
+    locality.begin([("x", "b")], "me")
+    for _ in range(PAGES_EACH):
+        assert locality.wanted("x") == "b"
+        locality.tried("x", "b", 0.1)
+    assert locality.wanted("x") is None
 
 
 def test_who_is_much_faster_is_a_reason() -> None:

@@ -25,7 +25,7 @@ from gcs.core.origins import Origin
 from gcs.core.placement import Plan
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
-from gcs.core.urls import key, part
+from gcs.core.urls import PATH, key, part
 from gcs.fetch.transport import Transport
 from gcs.gatherer import handover
 from gcs.gatherer.admission import Admission
@@ -40,9 +40,10 @@ from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
 from gcs.leader.reports import Account
 from gcs.store import mail, moving
-from gcs.store.records import Batch, Finished, Found, State
+from gcs.store.records import Batch, Finished, Found, State, host_of
 from gcs.store.store import Store
 from gcs.summary import plugins
+from tests import scripted
 from tuplespace import memory
 
 EXPANSION = Expansion().to_bytes()
@@ -436,6 +437,33 @@ def test_a_wish_that_was_granted_already_makes_no_plan(tmp_path: Path) -> None:
                 while here.node.epoch == 1:
                     await here.node.changed.wait()
             nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_a_host_that_is_blocked_is_asked_for_nothing(tmp_path: Path) -> None:
+    """Not even for its robots.txt; what is queued of it is dropped."""
+
+    async def answer(peer: scripted.Peer) -> None:
+        while await peer.request():
+            await peer.send(scripted.ok(b""))
+
+    async def run() -> None:
+        fetch = {"allow": scripted.LOOPBACK}
+        async with scripted.serve(answer) as there, gatherer(tmp_path / "s", fetch=fetch) as here:
+            blocked, other = key(f"{there.origin}/page"), key(f"http://localhost:{there.port}/page")
+            here.node.rulings = Rulings().bar(host_of(blocked) + PATH, 1)
+            await here.node.adopt(here.charter(1, here.node.id))
+            here.node.heard(trio.current_time(), 60.0)
+            await here.node.crawl.commit(Batch(found=[Found(blocked), Found(other)]))
+            with trio.fail_after(10):
+                while here.node.store.counts().queued:  # noqa: ASYNC110 - nothing says so
+                    await trio.sleep(0.02)
+            row = here.node.store.get(blocked)
+            assert row is not None
+            assert (row.state, row.reason) == (State.DROPPED, "blocked")
+            assert {request.split()[1] for request in there.requests} == {b"/robots.txt", b"/page"}
+            assert len(there.requests) == 2
 
     trio.run(run)
 

@@ -367,7 +367,9 @@ def test_commands(tmp_path: Path) -> None:
 
         assert run("pause")["late"] == []
         assert run("status")["state"] in ("paused", "finished")
-        assert run("audit")["verdict"] == "balanced"
+        audit = run("audit", "--reasons")
+        assert audit["verdict"] == "balanced"
+        assert sum(audit["dropped_by_reason"].values()) == audit["totals"]["dropped"]
         assert "is paused" in run("resume", "gatherer", "A", code=2)
         run("resume")
         run("pause", "host", host)

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from typing import Final
 
 PAGES_EACH: Final = 3
-"""Pages of a site that a gatherer tries after a plan."""
+"""Pages of a site that a gatherer has to have tried before it is compared."""
+TRIES_EACH: Final = 5
+"""Pages that it is given for that after a plan: some get no answer."""
 LEAST_GAIN_S: Final = 0.05
 """Less than this is no reason to move anything."""
 
@@ -31,7 +33,7 @@ class Locality:
         self._left, self._own, self._tried = {}, {}, {}
         for site, gatherer in probes:
             if gatherer != me:
-                self._left.setdefault(site, {})[gatherer] = PAGES_EACH
+                self._left.setdefault(site, {})[gatherer] = TRIES_EACH
                 self._own[site] = [0, 0.0]
 
     @property
@@ -62,9 +64,12 @@ class Locality:
     def tried(self, site: str, gatherer: str, seconds: float) -> None:
         """Another one has."""
         if site in self._own:
+            left = self._left.get(site, {})
             seen = self._tried.setdefault(site, {}).setdefault(gatherer, [0, 0.0])
             seen[0] += 1
             seen[1] += seconds
+            if seen[0] >= PAGES_EACH:
+                left.pop(gatherer, None)
 
     def far(self) -> list[str]:
         """The sites that others reach much faster, in order."""

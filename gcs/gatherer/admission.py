@@ -14,7 +14,7 @@ from gcs.core.failures import Cause
 from gcs.core.rulings import Rulings
 from gcs.core.scope import Scope, Verdict
 from gcs.core.traps import Fingerprint, Novelty, Standing, fingerprint, trap_in
-from gcs.core.urls import QUERY
+from gcs.core.urls import PATH, QUERY
 from gcs.errors import ConfigError
 from gcs.gatherer.links import Target
 
@@ -71,6 +71,14 @@ class Admission:
         if standing is Standing.DROPPED:
             return Verdict(accepted=False, rule=f"crawl.traps: {reason}", cause=Cause.TRAP)
         return None
+
+    def bars(self, host: str) -> bool:
+        """Whether operators have ruled that a host is not to be asked for anything, not even robots.txt."""
+        return self._rulings().is_barred(host + PATH)
+
+    def rests(self, host: str, now: float) -> bool:
+        """Whether they have ruled that it is to be left alone for now."""
+        return self._rulings().rests(host + PATH, now)
 
     def band(self, key: str) -> int:
         """The priority band of a URL that was let in."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from typing import Any, Final
 
@@ -32,9 +32,7 @@ _HOPS: Final = {
 class Keeper:
     """Makes the rows and records of a crawl's visits."""
 
-    def __init__(self, config: config.Config, *, epoch: Callable[[], int] = int) -> None:
-        """`epoch` gives that of what operators have ruled."""
-        self._epoch = epoch
+    def __init__(self, config: config.Config) -> None:
         self._crawl = config.crawl.name
         self._pages = config.store.pages != "none"
         self._summaries = config.summary.level == "full"
@@ -62,9 +60,7 @@ class Keeper:
             if self._pages and visit.keep:
                 made.records = self._builder.page(self._exchange(visit, outcome, parent, digest))
             if self._summaries and visit.keep and visit.document is not None:
-                made.summary = pack_row(
-                    _summary(visit, visit.document, outcome, parent, digest, self._epoch())
-                )
+                made.summary = pack_row(_summary(visit, visit.document, outcome, parent, digest))
                 made.links = pack_columns(_links(visit, visit.document))
         made.log = self._line(visit, parent, digest)
         return made
@@ -126,9 +122,7 @@ class Keeper:
         ).encode("utf-8", "replace")
 
 
-def _summary(
-    visit: Visit, document: Document, response: Response, parent: str, digest: str, epoch: int
-) -> Sequence[Any]:
+def _summary(visit: Visit, document: Document, response: Response, parent: str, digest: str) -> Sequence[Any]:
     """The row of the summaries."""
     queued, headers = visit.job.queued, response.headers
     fetched = Fetched(
@@ -146,7 +140,7 @@ def _summary(
         digest=digest,
         etag=headers.get("etag", ""),
         last_modified=headers.get("last-modified", ""),
-        epoch=epoch,
+        epoch=visit.job.epoch,
     )
     return Summary.row(document, fetched)
 

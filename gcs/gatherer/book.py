@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from gcs.gatherer.handover import FOUND_AGAIN
+from gcs.gatherer.handover import FETCHED_AGAIN, FOUND_AGAIN
+from gcs.store.records import State
 from gcs.store.store import Store
 
 
@@ -27,5 +29,11 @@ def book_of(store: Store) -> dict[str, Any]:
         "passed": counts.passed,
         "in_flight": store.statistics().in_flight,
         "found_again": store.counters().get(FOUND_AGAIN, 0),
+        "fetched_again": store.counters().get(FETCHED_AGAIN, 0),
         "outboxes": {to: box.entries for to, box in boxes.items()},
     }
+
+
+def dropped_of(store: Store) -> dict[str, int]:
+    """All that was dropped, counted by reason."""
+    return dict(Counter(row.reason for _, row in store.scan("") if row.state is State.DROPPED))

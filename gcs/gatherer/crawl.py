@@ -105,7 +105,7 @@ class Crawl:
         self._config, self._store, self._transport, self._visitor = config, store, transport, visitor
         self._limits, self._world, self._clock = limits or Limits(), world, world.now
         self._random, self._territory = world.random, territory
-        self._keeper = Keeper(config, epoch=territory.epoch_of_rulings)
+        self._keeper = Keeper(config)
         self.expansion = expansion
         stored = store.get_meta(TALLY)
         self.tally = Tally.from_bytes(stored) if stored else Tally()
@@ -128,6 +128,7 @@ class Crawl:
             visitor,
             self._add,
             budget=config.crawl.max_pages_per_host,
+            epoch=territory.epoch_of_rulings,
             clock=world.now,
         )
         self.inquiries = Inquiries(
@@ -364,6 +365,11 @@ class Crawl:
             await trio.lowlevel.checkpoint()
             return
         rules = self.inquiries.known(site, now)
+        if rules is None and self._visitor.admission.bars(site.host):
+            self.under_way.drop_unwanted(site, now)
+            self._bench.give_back(turn, now)
+            await trio.lowlevel.checkpoint()
+            return
         if rules is None:
             inquiry = self.inquiries.begin(site)
             if inquiry is not None:
@@ -505,7 +511,7 @@ class Crawl:
             if now - began >= self._limits.seconds:
                 self.stop(Ending.TIME)
             self.frontier.wake_due(now)
-            self.inquiries.drop_errands(now)
+            self.inquiries.drop_errands(now, counts=self._territory.may_begin())
             self._hosts.unpark(count=LOCATORS)
             next_at = self._bench.next_at()
             self._wake_another(now)

@@ -106,10 +106,17 @@ class Inquiries:
         for inquiry, rules, failed_before in told:
             if rules is not None:
                 self._learn(inquiry, rules, failed_before, now)
-            elif self._frontier.send(inquiry, _host(inquiry.asked), now):
+            elif self._may_send(inquiry, now):
                 self._errands[inquiry] = now
             else:
                 self._learn(inquiry, self._cache.give_up(inquiry), failed_before, now)
+
+    def _may_send(self, inquiry: Inquiry, now: float) -> bool:
+        """Have another host asked, unless it is not to be."""
+        host, admission = _host(inquiry.asked), self._visitor.admission
+        if admission.bars(host) or admission.rests(host, now):
+            return False
+        return self._frontier.send(inquiry, host, now)
 
     def _learn(self, inquiry: Inquiry, rules: Rules, failed_before: int, now: float) -> None:
         """Go on with a host whose rules are known; without an answer a URL fails instead of being asked."""
@@ -142,8 +149,10 @@ class Inquiries:
         failed_before = self._bench.failures(_host(errand.origin))
         self._learn(errand, self._cache.give_up(errand), failed_before, now)
 
-    def drop_errands(self, now: float) -> None:
-        """Wait for nobody's rules for too long."""
+    def drop_errands(self, now: float, *, counts: bool) -> None:
+        """Wait for nobody's rules for too long; while nothing may be begun here, the time does not count."""
+        if not counts:
+            self._errands = dict.fromkeys(self._errands, now)
         while self._errands:
             errand, since = next(iter(self._errands.items()))
             if now - since < ERRAND_S:

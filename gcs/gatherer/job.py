@@ -23,6 +23,8 @@ class Job:
     host: str
     origin: Origin
     path: str
+    epoch: int = 0
+    """That of what operators had ruled when it was taken."""
 
     @classmethod
     def of(cls, queued: Queued) -> Job:

@@ -18,7 +18,7 @@ from gcs import board as boards
 from gcs.board import Board, Wish
 from gcs.core.urls import Rejected, part, readable
 from gcs.gatherer import testimony
-from gcs.gatherer.book import book_of
+from gcs.gatherer.book import book_of, dropped_of
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node
 from gcs.gatherer.visit import Visitor
@@ -45,6 +45,7 @@ class Orders:
         self._handlers: dict[str, _Handler] = {
             "drain": self._drain,
             "audit": self._audit,
+            "dropped": self._dropped,
             "host": self._host,
             "retry": self._retry,
             "forget": self._forget,
@@ -140,7 +141,12 @@ class Orders:
         """The book of this gatherer, as of its last commit."""
         node = self._node
         reasons = dict(node.crawl.tally.reasons)
-        return {"id": node.id, "epoch": node.epoch, "reasons": reasons, **book_of(node.store)}
+        said = {"id": node.id, "epoch": node.epoch, "reasons": reasons, "lent": node.crawl.loans.lent}
+        return {**said, **book_of(node.store)}
+
+    async def _dropped(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """How many URLs were dropped here, by why."""
+        return {"dropped": await self._node.world.offload(partial(dropped_of, self._node.store))}
 
     async def _host(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the hosts with a prefix."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
+import trio
+
 from gcs.core.locality import Locality
 from gcs.core.placement import Sites
 from gcs.domains import registered_domain
 from gcs.gatherer.node import Node
 
-REASON = "locality"
+REASON: Final = "locality"
+_SAY_AGAIN_S: Final = 60.0
 
 
 class Probes:
@@ -18,7 +24,8 @@ class Probes:
         self._locality = Locality(node.config.rebalance.locality)
         self._sites = Sites(registered_domain)
         self._epoch = 0
-        self._told: set[str] = set()
+        self._told: dict[str, float] = {}
+        """When it was last said of a site that another one is much faster there, under this plan."""
 
     def _look(self) -> bool:
         """Follow the plan in force; whether it has anything to try. Ranges on their way come first."""
@@ -28,6 +35,7 @@ class Probes:
             there = charter.members.keys() - set(charter.departed)
             probes = [(site, gatherer) for site, gatherer in charter.probes if gatherer in there]
             self._locality.begin(probes, self._node.id)
+            self._told.clear()
         return self._locality.is_curious and self._node.holdings.is_settled
 
     def wanted(self, host: str) -> str | None:
@@ -44,7 +52,8 @@ class Probes:
         self._locality.tried(self._sites.of(host), gatherer, took_s)
 
     def reason(self) -> str:
-        """Why there should be a new plan; a site that stayed where it was all the same is said once."""
-        far = set(self._locality.far()) - self._told
-        self._told |= far
-        return REASON if far else ""
+        """Why there should be a new plan; of each site it is said now and then until there is one."""
+        now = trio.current_time()
+        due = [site for site in self._locality.far() if self._told.get(site, -math.inf) < now - _SAY_AGAIN_S]
+        self._told |= dict.fromkeys(due, now)
+        return REASON if due else ""

@@ -32,11 +32,15 @@ class UnderWay:
         judged: Callable[[Visit], None],
         *,
         budget: int | None,
+        epoch: Callable[[], int],
         clock: Callable[[], float],
     ) -> None:
-        """`judged` is told of what is dropped here; of a host at most `budget` pages are fetched."""
+        """`judged` is told of what is dropped here; of a host at most `budget` pages are fetched.
+
+        `epoch` gives that of what operators have ruled.
+        """
         self._store, self._frontier, self._visitor = store, frontier, visitor
-        self._judged, self._clock = judged, clock
+        self._judged, self._clock, self._epoch = judged, clock, epoch
         self._budget = budget or math.inf
         self._keys: set[str] = set()
 
@@ -75,9 +79,22 @@ class UnderWay:
                 refused = self._visitor.unwanted(job, now)
             if refused is None:
                 site.pages += 1
+                job.epoch = self._epoch()
                 return job
             self._judged(refused)
         return None
+
+    def drop_unwanted(self, site: Site, now: float) -> None:
+        """Drop what is queued for a host that is not to be asked for anything, some at a time."""
+        for _ in range(DROPPED_AT_ONCE):
+            job = self.next_job(site, now)
+            if job is None:
+                return
+            refused = self._visitor.unwanted(job, now)
+            if refused is None:
+                self.put_back(job)
+                return
+            self._judged(refused)
 
     def put_back(self, job: Job) -> None:
         """Queue a URL again of which nothing has come."""

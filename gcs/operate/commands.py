@@ -310,13 +310,14 @@ def drain(ctx: click.Context, *, name: str, wait: bool, within_s: float | None, 
 
 
 @click.command(cls=Command)
+@click.option("--reasons", is_flag=True, help="Count also why URLs were dropped; each of them is looked at.")
 @JSON
 @click.pass_context
-def audit(ctx: click.Context, *, as_json: bool) -> None:
+def audit(ctx: click.Context, *, reasons: bool, as_json: bool) -> None:
     """Add up the ledgers of all gatherers: whether every URL is accounted for."""
     from gcs.operate import ledger
 
-    ask(ctx, ledger.audit, as_json=as_json)
+    ask(ctx, partial(ledger.audit, by_reason=reasons), as_json=as_json)
 
 
 def _changeable(_: click.Context, __: click.Parameter, begun: str) -> list[str]:

@@ -30,6 +30,7 @@ from gcs.operate.asking import Answer, Answers, order, require_living, table
 from gcs.operate.looking import Looker, View
 
 _TRIES: Final = 6
+_LOOK_AT_ALL_S: Final = 300.0
 Books = Mapping[str, Mapping[str, Any]]
 """What each gatherer has answered to the order `audit`, by id."""
 
@@ -118,7 +119,8 @@ def add_up(books: Books) -> Audit:
         if sender != receiver
     ]
     totals = {name: sum(book[name] for book in books.values()) for name in _TOTALS}
-    totals["found_again"] = sum(book.get("found_again", 0) for book in books.values())
+    for name in ("lent", "found_again", "fetched_again"):
+        totals[name] = sum(book.get(name, 0) for book in books.values())
     totals["in_outboxes"] = sum(sum(book["outboxes"].values()) for book in books.values())
     failures: Counter[str] = Counter()
     for book in books.values():
@@ -137,8 +139,11 @@ def judge(audit: Audit, *, is_stable: bool, is_complete: bool) -> Verdict:
     return Verdict.UNBALANCED if is_stable else Verdict.MOVING
 
 
-async def audit(board: Board, config: Config) -> Answer:
-    """Ask all gatherers for their ledgers until they balance or stand still, and add them up."""
+async def audit(board: Board, config: Config, *, by_reason: bool = False) -> Answer:
+    """Ask all gatherers for their ledgers until they balance or stand still, and add them up.
+
+    With `by_reason` every dropped URL is looked at, and counted by why it was.
+    """
     view = await Looker(board, config).look_twice()
     require_living(view)
     answers = await order(board, view, "audit", {})
@@ -152,7 +157,16 @@ async def audit(board: Board, config: Config) -> Answer:
         before, found = found, add_up(answers.given)
         is_stable = before == found
     verdict = judge(found, is_stable=is_stable, is_complete=answers.code is ExitCode.OK)
-    return _shown(view, answers, found, verdict)
+    shown = _shown(view, answers, found, verdict)
+    if not by_reason:
+        return shown
+    reasons = await order(board, view, "dropped", {}, within_s=_LOOK_AT_ALL_S)
+    dropped = Counter[str]()
+    for each in reasons.given.values():
+        dropped.update(each["dropped"])
+    lines = [f"dropped, {reason}: {count:,}" for reason, count in dropped.most_common()]
+    facts = {**shown.facts, "dropped_by_reason": dict(dropped)}
+    return Answer(facts, [*lines, *reasons.complaints, *shown.lines], shown.code or reasons.code)
 
 
 _CODES: Final = {Verdict.UNBALANCED: ExitCode.UNBALANCED, Verdict.INCOMPLETE: ExitCode.REDIS}
@@ -199,12 +213,13 @@ def _shown(view: View, answers: Answers, found: Audit, verdict: Verdict) -> Answ
 
 def _losses(found: Audit) -> list[str]:
     """What gatherers that were lost for good have cost."""
-    again = found.totals["found_again"]
-    return (
-        [f"{again:,} URLs were passed on again after a gatherer was lost; what it had is fetched again."]
-        if again
-        else []
+    passed, fetched = found.totals["found_again"], found.totals["fetched_again"]
+    if not passed and not fetched:
+        return []
+    again = (
+        f"{passed:,} URLs were passed on again, and {fetched:,} pages it had handed over queued again"
     )
+    return [f"After a gatherer was lost, {again}."]
 
 
 def _sentence(view: View, found: Audit, verdict: Verdict) -> str:
