@@ -216,9 +216,7 @@ def _losses(found: Audit) -> list[str]:
     passed, fetched = found.totals["found_again"], found.totals["fetched_again"]
     if not passed and not fetched:
         return []
-    again = (
-        f"{passed:,} URLs were passed on again, and {fetched:,} pages it had handed over queued again"
-    )
+    again = f"{passed:,} URLs were passed on again, and {fetched:,} pages it had handed over queued again"
     return [f"After a gatherer was lost, {again}."]
 
 
