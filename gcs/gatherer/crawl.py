@@ -233,7 +233,7 @@ class Crawl:
         """What may be fetched of some ranges [start, end) has changed."""
         self._bench.review(self._clock())
         self._frontier.release(ranges)
-        self._hosts.unpark(count=LOCATORS)
+        self._wake_locators()
 
     @property
     def bench(self) -> Workbench:
@@ -739,6 +739,10 @@ class Crawl:
             self._frontier.located(site, () if isinstance(found, Failure) else found, self._clock())
             self._work.unpark()
 
+    def _wake_locators(self) -> None:
+        if self._frontier.has_unlocated:
+            self._hosts.unpark(count=LOCATORS)
+
     async def _keep_time(self) -> None:
         """Wake a worker when a host's rest is over, hosts when a retry is due; see when it is all over."""
         began = self._clock()
@@ -749,7 +753,7 @@ class Crawl:
                 self.stop(Ending.TIME)
             self._frontier.wake_due(now)
             self._drop_errands(now)
-            self._hosts.unpark(count=LOCATORS)
+            self._wake_locators()
             next_at = self._bench.next_at()
             self._wake_another(now)
             if self._is_over():
@@ -792,8 +796,7 @@ class Crawl:
     async def _write(self) -> None:
         """Commit what has come together, ten times a second or when it is much."""
         while True:
-            with trio.move_on_after(COMMIT_EVERY_S):
-                await self._filled.wait()
+            await self._world.until(self._filled, COMMIT_EVERY_S)
             self._filled = trio.Event()
             self.signs["store"].answered(trio.current_time())
             if self._finished or self._found or self._parts:
@@ -837,7 +840,7 @@ class Crawl:
             part.written.set()
         counts = self._store.counts()
         self.tally.grown(counts.done + counts.dropped, counts.accepted)
-        self._hosts.unpark(count=LOCATORS)
+        self._wake_locators()
         self._work.unpark()
 
     def _some_parts(self) -> list[_Part]:

@@ -151,8 +151,7 @@ class Membership:
                 self._first_round = None
             is_ending = self._first_round is not None or self._since_end is not None
             every_s = self._node.config.member.heartbeat_s
-            with trio.move_on_after(every_s / 4 if is_ending else every_s):
-                await self._wake.wait()
+            await self._node.world.until(self._wake, every_s / 4 if is_ending else every_s)
             self._wake = trio.Event()
 
     async def keep_awake(self) -> None:

@@ -24,9 +24,13 @@ from gcs.simulate.cluster.network import Link, Redis
 from gcs.simulate.cluster.world import Dead, MachineWorld
 from gcs.store.errors import StoreError
 from gcs.store.store import Store
+from gcs.summary.plugins import Plugins
 from tuplespace import TupleSpaceError
 
+DRIFT: Final = 1e-3
+"""A machine's clock is too fast or too slow by this share at most."""
 _SAY_EVERY_S: Final = 5.0
+_READERS: Final = Plugins()
 
 
 class Machine:
@@ -35,7 +39,7 @@ class Machine:
     def __init__(self, name: str, random: Random, redis: Redis, server: Server, config: Config) -> None:
         self.name, self._random, self._redis, self._server = name, random, redis, server
         self._config = config
-        self._offset_s, self._drift = random.uniform(-2.0, 2.0), random.uniform(-1e-3, 1e-3)
+        self._offset_s, self._drift = random.uniform(-2.0, 2.0), random.uniform(-DRIFT, DRIFT)
         self.world = self._new_world()
         self.link = Link(self.world, redis, config.redis.timeout_s)
         self.starts = 0
@@ -139,7 +143,9 @@ class GathererMachine(Machine):
                 try:
                     fetching = SimulatedFetching(self._server, self.world, self.name)
                     board = Board(client, config, self.world)
-                    self.gatherer = Gatherer(config, store, fetching, board, open_desk, world=self.world)
+                    self.gatherer = Gatherer(
+                        config, store, fetching, board, open_desk, readers=_READERS, world=self.world
+                    )
                     self.ending = await self.gatherer.run()
                 finally:
                     if not self.world.is_alive:

@@ -30,7 +30,6 @@ from typing import Any, Final
 import structlog
 import trio
 from trio._core import _run
-from trio.testing import MockClock
 
 from gcs.board import Board
 from gcs.config import Config, load
@@ -38,9 +37,10 @@ from gcs.core.rulings import Invited
 from gcs.helper.papers import KEY_BYTES
 from gcs.helper.worker import Badge
 from gcs.operate.ledger import add_up
+from gcs.simulate.cluster.clock import JumpingClock
 from gcs.simulate.cluster.faults import Fault, Kind
 from gcs.simulate.cluster.fetching import Server, web_of
-from gcs.simulate.cluster.machines import GathererMachine, HelperMachine, Machine
+from gcs.simulate.cluster.machines import DRIFT, GathererMachine, HelperMachine, Machine
 from gcs.simulate.cluster.network import Redis
 from gcs.simulate.cluster.world import MachineWorld
 from gcs.simulate.verdict import judge
@@ -53,13 +53,13 @@ TRACED: Final = 400
 _WEBS: Final = 4
 _SITE: Final = "office"
 _SITE_KEY: Final = bytes(KEY_BYTES)
-_TOLERANCE_S: Final = 1e-6
 _SETTINGS: Final = (
     "fetch.concurrency=3",
     "fetch.timeout=5s",
     "fetch.connect_timeout=2s",
     "fetch.allow=127.0.0.0/8",
     "fetch.max_wait=2s",
+    "fetch.delay_factor=1",
     "store.pages=none",
     "store.keep_free=0B",
     "summary.level=links",
@@ -67,7 +67,6 @@ _SETTINGS: Final = (
     "member.forget_after=25s",
     "member.leave_when_finished=true",
     "exchange.again_after=3s",
-    "rebalance.cooldown=5s",
     "rebalance.deadline=4s",
     "redis.timeout=4s",
     f"helpers.sites={_SITE}",
@@ -142,8 +141,9 @@ def run(plot: Plot) -> Outcome:
     place = Path(tempfile.mkdtemp(prefix="gcs-cluster-", dir=_fast_place()))
     trial = Trial(plot, place)
     try:
-        with _logged(trial.trace):
-            trio.run(trial.run, clock=MockClock(autojump_threshold=0))
+        clock = JumpingClock()
+        with _logged(trial.trace), clock.in_force():
+            trio.run(trial.run, clock=clock)
         return trial.outcome()
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -184,7 +184,8 @@ class Trial:
         self._returning: dict[str, int] = {}
 
     def _configured(self) -> Config:
-        settings = [*_SETTINGS, f"fetch.delay={self.delay_s}s"]
+        cooldown_s = self._random.choice([5, 20])
+        settings = [*_SETTINGS, f"fetch.delay={self.delay_s}s", f"rebalance.cooldown={cooldown_s}s"]
         return load(overrides=settings, environ={}, system_file=Path("/nonexistent")).config
 
     def _gatherer(self, number: int) -> GathererMachine:
@@ -346,12 +347,14 @@ class Trial:
         """Requests that came too soon after another one of the same host."""
         if not self.delay_s:
             return []
+        # By a clock that is too fast a delay is over too early.
+        least_s = self.delay_s * (1 - 2 * DRIFT)
         last: dict[str, float] = {}
         found = []
         for request in sorted(self.server.log, key=lambda each: each.start):
             before = last.get(request.host)
             last[request.host] = request.start
-            if before is None or request.start - before >= self.delay_s - _TOLERANCE_S:
+            if before is None or request.start - before >= least_s:
                 continue
             if not self._stood_still(request.agent, before, request.start):
                 found.append(
