@@ -71,9 +71,13 @@ LENDERS: Final = 4
 KEPT: Final = frozenset({"sitemap-file"})
 """What is not lent: it is no page."""
 COMMIT_EVERY_S: Final = 0.1
+READY_S: Final = (0.001, 0.016)
+"""How soon to look again when hosts may be asked and nobody asks them; ever later, since all are busy."""
 MODERATE_EVERY_S: Final = 0.005
 FULL_DISK_PAUSE_S: Final = 5.0
 FLUSH_EVERY_S: Final = 1.0
+IDLE_S: Final = 1.0
+"""Who has nothing to write says so often that it is well."""
 LOCATORS: Final = 32
 ERRAND_S: Final = 60.0
 """So long the rules of a host are waited for that another one has."""
@@ -186,7 +190,8 @@ class Crawl:
         self._work, self._hosts = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._spare = trio.lowlevel.ParkingLot()
         self._pages, self._was_read = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
-        self._filled, self._room, self._over = trio.Event(), trio.Event(), trio.Event()
+        self._begun, self._filled = trio.Event(), trio.Event()
+        self._room, self._over = trio.Event(), trio.Event()
         self._room.set()
 
     # From outside
@@ -201,6 +206,7 @@ class Crawl:
         """Have something written with the next batch, and wait until it is."""
         part = _Part(batch)
         self._parts.append(part)
+        self._begun.set()
         self._filled.set()
         await part.written.wait()
         assert part.committed is not None
@@ -746,6 +752,7 @@ class Crawl:
     async def _keep_time(self) -> None:
         """Wake a worker when a host's rest is over, hosts when a retry is due; see when it is all over."""
         began = self._clock()
+        soon_s = READY_S[0]
         while True:
             now = self._clock()
             self.signs["scheduler"].answered(trio.current_time())
@@ -760,7 +767,8 @@ class Crawl:
                 self._over.set()
             if self._moderation.is_in_force:
                 next_at = now + MODERATE_EVERY_S
-            wait_s = COMMIT_EVERY_S if next_at is None else min(max(next_at - now, 0.001), COMMIT_EVERY_S)
+            soon_s = min(2 * soon_s, READY_S[1]) if next_at is not None and next_at <= now else READY_S[0]
+            wait_s = COMMIT_EVERY_S if next_at is None else min(max(next_at - now, soon_s), COMMIT_EVERY_S)
             due = trio.current_time() + wait_s
             await trio.sleep_until(due)
             self._moderation.look(self._clock(), trio.current_time() - due, self._territory.share())
@@ -788,6 +796,7 @@ class Crawl:
 
     def _note(self, found: Iterable[Found]) -> None:
         self._found.extend(found)
+        self._begun.set()
         if len(self._finished) >= BATCH:
             self._filled.set()
             if self._writing and self._room.is_set():
@@ -796,9 +805,12 @@ class Crawl:
     async def _write(self) -> None:
         """Commit what has come together, ten times a second or when it is much."""
         while True:
-            await self._world.until(self._filled, COMMIT_EVERY_S)
-            self._filled = trio.Event()
+            await self._world.until(self._begun, IDLE_S)
             self.signs["store"].answered(trio.current_time())
+            if not self._begun.is_set():
+                continue
+            await self._world.until(self._filled, COMMIT_EVERY_S)
+            self._begun, self._filled = trio.Event(), trio.Event()
             if self._finished or self._found or self._parts:
                 await self._commit()
 
@@ -853,6 +865,7 @@ class Crawl:
             chosen += 1
         parts, self._parts = self._parts[:chosen], self._parts[chosen:]
         if self._parts:
+            self._begun.set()
             self._filled.set()
         return parts
 

@@ -94,7 +94,9 @@ class Leader:
                     "rebalance", str, str, str, many=100, lease=_LEASE_S
                 ) as taken:
                     wishes = [Wish(*map(str, wish)) for _, *wish in taken]
-                    if not await self._settled() or (self._is_due(wishes) and not await self._led(wishes)):
+                    is_settled = await self._settled()
+                    wishes = [wish for wish in wishes if self._is_open(wish)]
+                    if not is_settled or (self._is_due(wishes) and not await self._led(wishes)):
                         taken.give_back()
                         await trio.sleep(_PAUSE_S)
             except (TupleSpaceError, LeadershipLost) as error:
@@ -122,9 +124,27 @@ class Leader:
         self._node.log.warning("no new plan yet: ranges are still on their way")
         return False
 
+    def _is_open(self, wish: Wish) -> bool:
+        """Whether no plan has fulfilled a wish since it was made."""
+        charter, membership = self._node.charter, self._membership
+        if charter is None:
+            return True
+        match wish.reason:
+            case "first":
+                return False
+            case "join":
+                return any(each.pulse.standing == "joining" for each in membership.alive())
+            case "drain":
+                draining = [each for each in membership.alive() if each.pulse.standing == "draining"]
+                return any(each.id in charter.members for each in draining)
+            case "lost":
+                return not membership.lost().isdisjoint(charter.members)
+        return True
+
     def _is_due(self, wishes: Sequence[Wish]) -> bool:
         """Whether there was no plan lately, or a wish does not wait; who still wants one says so again."""
-        return self._node.has_cooled() or not AT_ONCE.isdisjoint(wish.reason for wish in wishes)
+        at_once = not AT_ONCE.isdisjoint(wish.reason for wish in wishes)
+        return bool(wishes) and (at_once or self._node.has_cooled())
 
     async def lead(self, wishes: Sequence[Wish], *, dry: bool = False) -> Charter | None:
         """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.

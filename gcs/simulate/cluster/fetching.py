@@ -17,13 +17,15 @@ from gcs.simulate.verdict import Request
 from gcs.simulate.web import Answer, Web
 
 _ANSWER_S: Final = 0.8
+_LINKS: Final = 6
+"""Few ways lead to a page, so that it shows when one is lost."""
 AGENT: Final = "gcs-simulation"
 
 
 @lru_cache(maxsize=8)
 def web_of(seed: int, hosts: int, pages: int) -> Web:
     """A web, which is made once: it never changes."""
-    return Web(seed, hosts, pages, plain=True, slowness=0.0, gzip=0.0)
+    return Web(seed, hosts, pages, plain=True, slowness=0.0, gzip=0.0, most_links=_LINKS)
 
 
 _pages: dict[tuple[int, str, str], Answer] = {}
