@@ -4,7 +4,8 @@ What is passed on stands in an outbox on disk, in numbered pieces, since the com
 Pieces go to the receiver's inbox space, several in one tuple. The receiver writes them and the number of the
 last one in one commit, and says that number with its heartbeats; only then does the sender forget them. What
 has made no progress for a while is sent again from the first piece that was not acknowledged. So Redis may
-lose anything.
+lose anything. But while a receiver takes nothing from anybody, what waits for it is not sent again: it would
+lie there once more every few seconds.
 
 An inbox is always emptied to disk. What must not grow without bound acts on fetching: who has too much in its
 outboxes begins no fetches (`Node.outbox_is_full`).
@@ -65,6 +66,8 @@ class _Line:
 
     def __init__(self, sent: int, acked: int, now: float) -> None:
         self.sent, self.acked, self.moved_at = sent, acked, now
+        self.progress = -1
+        """How much the receiver had taken, from whomever, when all was sent last."""
         self._under_way: deque[tuple[int, int]] = deque()
         self.under_way_bytes = 0
 
@@ -96,6 +99,8 @@ class Exchange:
         self._node, self._board, self._store = node, board, node.store
         self._lines: dict[str, _Line] = {}
         self._applied = dict(node.store.applied())
+        self._progress: dict[str, int] = {}
+        """By member: how many pieces it has taken, from whomever."""
         self._soon = trio.Event()
         self._acks: dict[str, int] = {}
         self._acked = trio.Event()
@@ -146,13 +151,22 @@ class Exchange:
             line = self._lines.setdefault(receiver, _Line(box.first - 1, box.first - 1, now))
             line.ack(max(line.acked, box.first - 1))
             if line.sent > line.acked and now - line.moved_at > self._node.config.exchange.again_after_s:
-                line.begin_anew(now)
+                await self._see_to(receiver, line)
             try:
                 while line.sent < box.next - 1 and await self._send_some(receiver, line, box.first):
                     pass
             except TupleError:
                 # Nothing in an outbox is that large; but the others must not wait for this one.
                 self._node.log.exception("a piece cannot be sent", receiver=receiver, after=line.sent)
+
+    async def _see_to(self, receiver: str, line: _Line) -> None:
+        """Send again what has got lost, if it can have: the receiver takes the oldest first."""
+        line.moved_at = trio.current_time()
+        progress = self._progress.get(receiver, 0)
+        takes = progress != line.progress
+        line.progress = progress
+        if takes or not await self._board.inbox(receiver).count("batch", str, int, int, int, int, bytes):
+            line.begin_anew(trio.current_time())
 
     async def _send_some(self, receiver: str, line: _Line, floor: int) -> bool:
         """One tuple, if what is under way leaves room for it."""
@@ -177,6 +191,7 @@ class Exchange:
     def heard(self, members: Sequence[Member]) -> None:
         """Heartbeats say what was received."""
         for member in members:
+            self._progress[member.id] = sum(member.pulse.applied.values())
             number = member.pulse.applied.get(self._node.id, 0)
             line = self._lines.get(member.id)
             if line is not None and number > line.acked:

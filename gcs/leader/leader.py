@@ -159,6 +159,8 @@ class Leader:
                 return None
             if node.charter is None and any(each.pulse.epoch for each in self._membership.members.values()):
                 return None  # there is a plan, which Redis has lost
+            if not any(map(self._is_open, wishes)):
+                return None  # another leader was sooner
             reasons = sorted({wish.reason for wish in wishes})
             node.log.info("leads a round", token=leadership.token, reasons=reasons)
             accounts = await self._collect(leadership)

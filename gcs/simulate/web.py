@@ -125,7 +125,7 @@ class Web:
 
         `port` is where every host listens (None: the scheme's own), `https` and `gzip` are shares of hosts. A
         plain web has only what any simple crawler can get through: pages, files, redirects, missing and
-        forbidden ones. `slowness` scales all delays; 0 switches them off. With fewer links than `MOST_LINKS` a
+        forbidden ones. `slowness` scales all delays; 0 switches them off. With fewer links than MOST_LINKS a
         page has at most so many beside those by which everything is found, and little text.
         """
         self.seed, self.port, self.plain, self.slowness = seed, port, plain, slowness

@@ -23,6 +23,7 @@ from typing import Any, Final
 import trio
 
 from gcs.simulate.cluster.faults import Fault, Kind, schedule
+from gcs.simulate.cluster.fetching import HOSTS
 
 _ENVIRONMENT: Final = {"PYTHONHASHSEED": "0"}
 _COLLECT: Final = (20_000, 20, 20)
@@ -42,7 +43,7 @@ class Cast:
         """What goes wrong in the run of a seed."""
         if not self.kinds:
             return []
-        return schedule(Random(f"faults {seed}"), self.kinds, self.gatherers, self.helpers)
+        return schedule(Random(f"faults {seed}"), self.kinds, self.gatherers, self.helpers, HOSTS)
 
 
 @dataclass(frozen=True, slots=True)
