@@ -19,7 +19,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
 import msgpack
@@ -93,15 +93,17 @@ class Pulse:
 
     def to_bytes(self) -> bytes:
         """As it is sent."""
-        packed: bytes = msgpack.packb(asdict(self))
+        packed: bytes = msgpack.packb({name: getattr(self, name) for name in _PULSE})
         return packed
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Pulse:
         """What `to_bytes` gave; what a newer version says beside that is left out."""
         said = msgpack.unpackb(data)
-        known = {each.name for each in fields(cls)}
-        return cls(**{name: value for name, value in said.items() if name in known})
+        return cls(**{name: value for name, value in said.items() if name in _PULSE})
+
+
+_PULSE: Final = tuple(each.name for each in fields(Pulse))
 
 
 @dataclass(frozen=True, slots=True)

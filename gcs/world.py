@@ -40,6 +40,11 @@ class World:
         """As many bytes that nobody can guess, in hexadecimal."""
         return secrets.token_hex(count)
 
+    async def until(self, event: trio.Event, seconds: float) -> None:
+        """Wait for an event, but not for longer than some time."""
+        with trio.move_on_after(seconds):
+            await event.wait()
+
     async def offload(self, work: Callable[[], T]) -> T:
         """Do something that takes long, or waits for a disk, beside everything else."""
         return await trio.to_thread.run_sync(work)

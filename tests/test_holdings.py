@@ -109,6 +109,15 @@ def test_a_charter_comes_back_from_its_bytes() -> None:
     assert again.history == made.history
 
 
+def test_plans_that_moved_nothing_are_counted_back_to_one_that_did() -> None:
+    made = charter(8, Plan.of([("", "a")]), {})
+    moved, nothing = Made(7, 1.5, "join", 2, 1, 30), Made(8, 2.5, "idle", 2, 0, 0)
+    assert made.fruitless == 0
+    assert replace(made, history=[nothing, moved]).fruitless == 0
+    assert replace(made, history=[moved, nothing, nothing]).fruitless == 2
+    assert replace(made, history=[nothing]).fruitless == 1
+
+
 def test_how_much_of_a_host() -> None:
     home = key("http://example.org/").partition("\x04")[0]
     whole = Holdings().adopted(Charter(1, Plan.of([("", "a")]), Plan.of([("", NOBODY)]), {}), "a")

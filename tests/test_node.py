@@ -536,6 +536,21 @@ class TestEnd:
 
         trio.run(run)
 
+    def test_coming_when_all_have_gone(self, tmp_path: Path) -> None:
+        """Who comes to a crawl that has ended, and that nobody is left of, sees that."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here:
+                await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, activity=2))
+                await here.board.put_up(boards.FINISHED, 5, msgpack.packb({"A": ("x", 2)}))
+                await self._looks(here, 3)
+                assert not here.node.finished
+                await here.board.beat("A", 2, Pulse("A", "x", epoch=1, quiet=True, ended=True, activity=2))
+                await self._looks(here, 3)
+                assert here.node.finished
+
+        trio.run(run)
+
     @pytest.mark.parametrize("leaves", [True, False])
     def test_no_plan_after_it(self, leaves: bool, tmp_path: Path) -> None:
         """Those who go when it is over could not follow one; those who stay can."""

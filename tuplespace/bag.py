@@ -48,12 +48,15 @@ class Lease:
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """Somebody in line. `hand` takes what it waited for and says whether it could be reached."""
+    """Somebody in line."""
 
     name: bytes
     template: Template
     terms: Terms | None
     hand: Callable[[Delivery], bool]
+    """Takes what it waited for and says whether it could be reached."""
+    hurry: Callable[[], object] = lambda: None
+    """Something is due sooner than it was before."""
 
 
 @dataclass(slots=True)
@@ -104,6 +107,7 @@ class Bag:
         waiters, listeners = self.waiters, self.listeners
         self.__dict__.update(kept.__dict__)
         self.waiters, self.listeners = waiters, listeners
+        self._hurry()
 
     # Writing
 
@@ -272,6 +276,12 @@ class Bag:
     def _schedule(self, when: float, what: bytes | int) -> None:
         self._order += 1
         heapq.heappush(self._due, (when, self._order, what))
+        if self._due[0][1] == self._order:
+            self._hurry()
+
+    def _hurry(self) -> None:
+        for waiter in self.waiters:
+            waiter.hurry()
 
     def _offer(self, number: int, stored: Stored, now: float) -> None:
         """Show a tuple to those who wait to read it, hand it to the first taker, or let it stand."""

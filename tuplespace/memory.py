@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +24,6 @@ from tuplespace.bag import Bag, Waiter
 from tuplespace.errors import ClientClosed, LeaseLost
 from tuplespace.fields import Item, Template, Tuple
 from tuplespace.space import Spaces, background
-
-_TICK_S = 1.0
 
 
 @dataclass
@@ -43,7 +42,7 @@ class MemoryBackend:
         self._names = server.names
         self._nursery = nursery
         self._closed = False
-        self._arrivals: set[trio.Event] = set()
+        self._lines: set[trio.lowlevel.ParkingLot] = set()
 
     async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
         await self._step()
@@ -127,8 +126,8 @@ class MemoryBackend:
     def close(self) -> None:
         """Send those away who still wait; nothing else is kept for a client."""
         self._closed = True
-        for arrived in self._arrivals:
-            arrived.set()
+        for line in self._lines:
+            line.unpark()
 
     async def _step(self) -> None:
         """Be cancelled, or let others run, before the step, not after it: nothing is taken and then lost."""
@@ -142,21 +141,20 @@ class MemoryBackend:
     async def _wait(self, name: bytes, template: Template, terms: Terms | None) -> Delivery:
         """Stand in line until a tuple is handed over; leaving the line gives back what was."""
         result: list[Delivery] = []
-        arrived = trio.Event()
+        line = trio.lowlevel.ParkingLot()
 
         def hand(delivery: Delivery) -> bool:
             result.append(delivery)
-            arrived.set()
+            line.unpark()
             return True
 
-        self._bag.waiters.append(Waiter(name, template, terms, hand))
-        self._arrivals.add(arrived)
+        self._bag.waiters.append(Waiter(name, template, terms, hand, line.unpark))
+        self._lines.add(line)
         try:
             while not result:
                 due = self._bag.next_due()
-                pause = _TICK_S if due is None else min(_TICK_S, max(0.0, due - trio.current_time()))
-                with trio.move_on_after(pause):
-                    await arrived.wait()
+                with trio.CancelScope(deadline=math.inf if due is None else due):
+                    await line.park()
                 if self._closed and not result:
                     raise ClientClosed("this client is closed")
                 self._bag.sweep(trio.current_time())
@@ -164,7 +162,7 @@ class MemoryBackend:
             self._bag.release(name, trio.current_time(), counted=False)
             raise
         finally:
-            self._arrivals.discard(arrived)
+            self._lines.discard(line)
         return result[0]
 
 

@@ -114,6 +114,12 @@ class Charter:
     history: Sequence[Made] = ()
     """The last plans, this one included, the oldest first."""
 
+    @property
+    def fruitless(self) -> int:
+        """How many plans in a row have moved nothing, this one the last."""
+        moving = (back for back, made in enumerate(reversed(self.history)) if made.urls)
+        return next(moving, len(self.history))
+
     def to_bytes(self) -> bytes:
         """As it is published, with a version."""
         packed: bytes = msgpack.packb(

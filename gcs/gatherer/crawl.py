@@ -61,6 +61,8 @@ LINKS_COUNTED: Final = 16
 LENDERS: Final = 4
 """Turns that are prepared for others at once."""
 MODERATE_EVERY_S: Final = 0.005
+READY_S: Final = (0.001, 0.016)
+"""How soon to look again when hosts may be asked and nobody asks them; ever later, since all are busy."""
 LOCATORS: Final = 32
 STATISTICS_EVERY_S: Final = 60.0
 TALLY: Final = "tally"
@@ -214,7 +216,7 @@ class Crawl:
         """What may be fetched of some ranges [start, end) has changed."""
         self._bench.review(self._clock())
         self.frontier.release(ranges)
-        self._hosts.unpark(count=LOCATORS)
+        self._wake_locators()
 
     @property
     def bench(self) -> Workbench:
@@ -502,9 +504,14 @@ class Crawl:
             self.frontier.located(site, () if isinstance(found, Failure) else found, self._clock())
             self._work.unpark()
 
+    def _wake_locators(self) -> None:
+        if self.frontier.has_unlocated:
+            self._hosts.unpark(count=LOCATORS)
+
     async def _keep_time(self) -> None:
         """Wake a worker when a host's rest is over, hosts when a retry is due; see when it is all over."""
         began = self._clock()
+        soon_s = READY_S[0]
         while True:
             now = self._clock()
             self.signs["scheduler"].answered(trio.current_time())
@@ -512,14 +519,15 @@ class Crawl:
                 self.stop(Ending.TIME)
             self.frontier.wake_due(now)
             self.inquiries.drop_errands(now, counts=self._territory.may_begin())
-            self._hosts.unpark(count=LOCATORS)
+            self._wake_locators()
             next_at = self._bench.next_at()
             self._wake_another(now)
             if self._is_over():
                 self._over.set()
             if self._moderation.is_in_force:
                 next_at = now + MODERATE_EVERY_S
-            wait_s = COMMIT_EVERY_S if next_at is None else min(max(next_at - now, 0.001), COMMIT_EVERY_S)
+            soon_s = min(2 * soon_s, READY_S[1]) if next_at is not None and next_at <= now else READY_S[0]
+            wait_s = COMMIT_EVERY_S if next_at is None else min(max(next_at - now, soon_s), COMMIT_EVERY_S)
             due = trio.current_time() + wait_s
             await trio.sleep_until(due)
             self._moderation.look(self._clock(), trio.current_time() - due, self._territory.share())
@@ -562,7 +570,7 @@ class Crawl:
         self._accepted(committed)
         counts = self._store.counts()
         self.tally.grown(counts.done + counts.dropped, counts.accepted)
-        self._hosts.unpark(count=LOCATORS)
+        self._wake_locators()
         self._work.unpark()
 
     def _count(self, visit: Visit) -> None:

@@ -124,8 +124,7 @@ class Exchange:
         while True:
             every_s = self._node.config.exchange.every_s
             self._lives(every_s)
-            with trio.move_on_after(every_s):
-                await self._soon.wait()
+            await self._node.world.until(self._soon, every_s)
             self._soon = trio.Event()
             self._lives(self._node.config.redis.timeout_s)
             try:

@@ -58,8 +58,10 @@ class Gatherer:
         board: Board,
         open_desk: OpenDesk,
         *,
+        readers: Plugins | None = None,
         world: World = REAL,
     ) -> None:
+        """`readers` are those that are installed, unless some are given."""
         novelty, expansion = store.get_meta(NOVELTY), store.get_meta(EXPANSION)
         self.node = node = Node(config, store, traffic=board.traffic, world=world)
         config = node.config  # operators may have ruled otherwise than what was read
@@ -69,7 +71,7 @@ class Gatherer:
             novelty=Novelty.from_bytes(novelty) if novelty else None,
             rulings=lambda: node.rulings,
         )
-        readers = plugins.load(structlog.get_logger())
+        readers = readers or plugins.load(structlog.get_logger())
         visitor = Visitor(config, Targets(cleaning(config)), admission, readers)
         seen = Expansion.from_bytes(expansion) if expansion else Expansion()
         me, company = f"{node.id} {node.incarnation}", Company(node)

@@ -66,8 +66,7 @@ class HandOver:
             if self._node.is_to_tell_of_seeds:
                 await self._tell_of_seeds()
             if not leaving:
-                with trio.move_on_after(_REST_S):
-                    await changed.wait()
+                await self._node.world.until(changed, _REST_S)
                 continue
             await self._send_rows([piece for piece in leaving if self._key(piece) not in self._sent])
             await self._let_go()

@@ -165,8 +165,7 @@ class Membership:
                 self._first_round = None
             is_ending = self._first_round is not None or self._since_end is not None
             every_s = self._node.config.member.heartbeat_s
-            with trio.move_on_after(every_s / 4 if is_ending else every_s):
-                await self._wake.wait()
+            await self._node.world.until(self._wake, every_s / 4 if is_ending else every_s)
             self._wake = trio.Event()
 
     async def keep_awake(self) -> None:
@@ -234,10 +233,10 @@ class Membership:
             return "left"
         if node.draining:
             return "draining"
-        if node.finished:
-            return "finished"
         if node.charter is None or node.id not in node.charter.members:
             return "joining"
+        if node.finished:
+            return "finished"
         return "paused" if node.rulings.is_paused(node.name) else "crawling"
 
     async def _look_around(self) -> None:
@@ -511,13 +510,14 @@ class Membership:
         """Whether the end was declared, and all say once more that nothing has come since.
 
         A seed that was taken at that very moment shows in the beats of whoever took it; so everybody waits
-        for two more of each, and those who go say so. For one that was active or started again since, it
-        holds when all the others say that they have seen it: nobody is left to declare it anew.
+        for two more of each, and those who go say so. For one that was active, started again or came since,
+        it holds when all the others say that they have seen it: nobody is left to declare it anew.
         """
         node = self._node
         quiet: dict[str, tuple[str, int]] = msgpack.unpackb(data, use_list=False) if data else {}
         unchanged = quiet.get(node.id) == (node.incarnation, node.crawl.activity)
-        if token <= node.epoch or not node.is_quiet() or not (unchanged or self._is_last_of(quiet)):
+        is_quiet = node.is_quiet() if node.charter else not node.store.counts().queued
+        if token <= node.epoch or not is_quiet or not (unchanged or self._is_last_of(quiet)):
             self._since_end = None
             return False
         if self._since_end is None or self._since_end[0] != token:
@@ -536,8 +536,10 @@ class Membership:
 
     def _is_last_of(self, quiet: Mapping[str, tuple[str, int]]) -> bool:
         """Whether all the others of those who were quiet have said that they saw the end."""
-        others = [self.members.get(each) for each in quiet if each != self._node.id]
-        return self._node.id in quiet and all(each is not None and each.pulse.ended for each in others)
+        me, charter = self._node.id, self._node.charter
+        others = [self.members.get(each) for each in quiet if each != me]
+        is_counted = me in quiet or charter is None or me not in charter.members
+        return bool(quiet) and is_counted and all(each is not None and each.pulse.ended for each in others)
 
 
 def namesake(node: Node) -> ConfigError:

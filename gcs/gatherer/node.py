@@ -48,6 +48,7 @@ _SILENT_SHARE: Final = 0.8
 """Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
 
 _AFTER_NOTHING_S: Final = 3.0
+"""How long to rest after a plan that moved nothing; twice as long after each that follows."""
 _SHARE_ON_THE_WAY: Final = 0.25
 """Of the fetches that could begin, those that do while ranges change hands."""
 EVERYTHING: Final[Range] = ("", None)
@@ -327,8 +328,8 @@ class Node:
         if self.charter is None:
             return True
         cooldown_s = self.config.rebalance.cooldown_s
-        if not self.charter.forecast.get("moved"):
-            cooldown_s = min(cooldown_s, _AFTER_NOTHING_S)
+        if fruitless := self.charter.fruitless:
+            cooldown_s = min(cooldown_s, _AFTER_NOTHING_S * 2.0 ** (fruitless - 1))
         return trio.current_time() - self.adopted_at >= cooldown_s
 
     # Changes

@@ -80,6 +80,8 @@ class Turns:
         self._wanted: deque[str] = deque()
         self._asked = trio.Event()
         self._held: dict[str, tuple[Taken, trio.Event]] = {}
+        self._holding = trio.Event()
+        """Set while there are some."""
         self._makers: dict[str, str] = {}
         self._sought: set[str] = set()
         self._limit = trio.CapacityLimiter(SOUGHT_AT_ONCE)
@@ -124,12 +126,15 @@ class Turns:
     async def _look_after(self) -> None:
         """Let lines be used for as long as their leases are sure, and not for longer than is right."""
         while True:
+            await self._holding.wait()
             await trio.sleep(_LOOK_EVERY_S)
             now = self._clock()
             for line, (taken, _) in list(self._held.items()):
                 self.bench.assure(line, self._sure_until(taken))
                 if self.bench.is_overdue(line, now):
                     self.bench.retire(line, now)
+            if not self._held:
+                self._holding = trio.Event()
 
     @property
     def bench(self) -> Workbench:
@@ -193,6 +198,7 @@ class Turns:
             await taken.commit(out=[unused])
             return
         self._held[line] = taken, (spent := trio.Event())
+        self._holding.set()
         try:
             if not self.bench.open(line, now, rest_s=rest_s, sure_until=self._sure_until(taken)):
                 await taken.commit(out=[unused])

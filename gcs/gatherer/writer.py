@@ -29,6 +29,8 @@ batch is decided about."""
 COMMIT_EVERY_S: Final = 0.1
 FULL_DISK_PAUSE_S: Final = 5.0
 FLUSH_EVERY_S: Final = 1.0
+IDLE_S: Final = 1.0
+"""Who has nothing to write says so often that it is well."""
 
 
 class _Part:
@@ -62,7 +64,7 @@ class Writer:
         self._found: list[Found] = []
         self._parts: list[_Part] = []
         self._writing = False
-        self._filled = trio.Event()
+        self._begun, self._filled = trio.Event(), trio.Event()
         self.room = trio.Event()
         """Set while more may come."""
         self.room.set()
@@ -85,6 +87,7 @@ class Writer:
     def found(self, found: Iterable[Found]) -> None:
         """Have URLs queued."""
         self._found.extend(found)
+        self._begun.set()
         if len(self._finished) >= BATCH:
             self._filled.set()
             if self._writing and self.room.is_set():
@@ -94,6 +97,7 @@ class Writer:
         """Have something written with the next batch, and wait until it is."""
         part = _Part(batch)
         self._parts.append(part)
+        self._begun.set()
         self._filled.set()
         await part.written.wait()
         assert part.committed is not None
@@ -102,10 +106,12 @@ class Writer:
     async def run(self) -> None:
         """Commit what has come together, again and again."""
         while True:
-            with trio.move_on_after(COMMIT_EVERY_S):
-                await self._filled.wait()
-            self._filled = trio.Event()
+            await self._world.until(self._begun, IDLE_S)
             self.sign.answered(trio.current_time())
+            if not self._begun.is_set():
+                continue
+            await self._world.until(self._filled, COMMIT_EVERY_S)
+            self._begun, self._filled = trio.Event(), trio.Event()
             if self._finished or self._found or self._parts:
                 await self._commit()
 
@@ -146,6 +152,7 @@ class Writer:
             chosen += 1
         parts, self._parts = self._parts[:chosen], self._parts[chosen:]
         if self._parts:
+            self._begun.set()
             self._filled.set()
         return parts
 

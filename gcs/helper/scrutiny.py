@@ -81,7 +81,7 @@ class Scrutiny:
         random: Random,
     ) -> None:
         """`replicate` asks another helper, if there is one; `again` has pages fetched again that count."""
-        self._crawl, self.trust, self._replicate, self._again = crawl, trust, replicate, again
+        self._crawl, self.trust, self.replicate, self._again = crawl, trust, replicate, again
         self._random = random
         self._cases: dict[Case, None] = {}
         self._by_key: dict[str, tuple[Case, int]] = {}
@@ -107,7 +107,7 @@ class Scrutiny:
         # One page is fetched here in any case: two that know each other could agree on anything.
         own = self._random.choice(check)
         others = [number for number in check if number != own]
-        case.is_out = bool(others) and self.trust.is_new(helper) and self._replicate(case, others)
+        case.is_out = bool(others) and self.trust.is_new(helper) and self.replicate(case, others)
         if case.is_out:
             return
         self._crawl.loans.let_go(loan)

@@ -163,6 +163,8 @@ class Leader:
                 return None  # there is a plan, which Redis has lost
             if not dry and self._is_ending(now):
                 return None
+            if not any(map(self._holds, wishes)):
+                return None  # another leader was sooner
             reasons = sorted({wish.reason for wish in wishes})
             node.log.info("leads a round", token=leadership.token, reasons=reasons)
             accounts = await self._collect(leadership)

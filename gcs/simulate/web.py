@@ -27,7 +27,7 @@ from gcs.simulate.languages import CHARSETS, PHRASES, Voice, draws, voice
 from gcs.simulate.survey import Survey, Truth
 from gcs.simulate.verdict import Request, Verdict, judge, read_log
 from gcs.simulate.webhosts import CHILDREN, Host, Layout, Robots, Sitemap, Trap
-from gcs.simulate.webpages import DRAWS, OWN, Page, link_count
+from gcs.simulate.webpages import DRAWS, MOST_LINKS, OWN, Page, link_count
 from gcs.simulate.webpaths import (
     HTML,
     PRINT_QUERY,
@@ -119,14 +119,17 @@ class Web:
         hosts_per_address: int = 1,
         plain: bool = False,
         slowness: float = 1.0,
+        most_links: int = MOST_LINKS,
     ) -> None:
         """A web of so many hosts and ordinary pages.
 
         `port` is where every host listens (None: the scheme's own), `https` and `gzip` are shares of hosts. A
         plain web has only what any simple crawler can get through: pages, files, redirects, missing and
-        forbidden ones. `slowness` scales all delays; 0 switches them off.
+        forbidden ones. `slowness` scales all delays; 0 switches them off. With fewer links than MOST_LINKS a
+        page has at most so many beside those by which everything is found, and little text.
         """
         self.seed, self.port, self.plain, self.slowness = seed, port, plain, slowness
+        self._most_links = most_links
         self._layout = Layout(
             seed=seed,
             hosts=hosts,
@@ -159,6 +162,7 @@ class Web:
             hosts_per_address=layout.hosts_per_address,
             plain=layout.plain,
             slowness=layout.slowness,
+            most_links=self._most_links,
         )
 
     @property
@@ -382,7 +386,7 @@ class Web:
         """The links of a page: as written, and the URLs among them that can be fetched."""
         here, size, firsts = self._origins[host.index], host.size, self._firsts
         path = self._paths.__getitem__ if size <= len(self._paths) else path_of
-        count = link_count(drawn)
+        count = link_count(drawn, self._most_links)
         to_path, to_relative, to_near, to_far = (
             OWN + count * share // 100 for share in (_AS_PATH, _AS_RELATIVE, _AS_URL, _FAR_AS_URL)
         )
@@ -554,7 +558,7 @@ class Web:
         hrefs, _ = self._links(host, found, drawn, folder, raw=raw)
         in_header = drawn[10] % 2 == 1
         html = webpages.head(page, speech, base=base, says_robots=not in_header)
-        html += webpages.body(speech, hrefs, drawn)
+        html += webpages.body(speech, hrefs, drawn, short=self._most_links < MOST_LINKS)
         kind = f"text/html; charset={page.charset}" if page.declared == "header" else "text/html"
         headers: tuple[tuple[str, str], ...] = (("Content-Type", kind),)
         if in_header and page.robots:

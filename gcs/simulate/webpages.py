@@ -13,7 +13,7 @@ from gcs.simulate.languages import PARAGRAPHS, PHRASES, Voice
 
 OWN: Final = 16
 DRAWS: Final = 160
-_MOST_LINKS = 110
+MOST_LINKS: Final = 110
 _MENU = 12
 _PER_SECTION = 4
 _LINK_BYTES, _FRAME_BYTES = 95, 700
@@ -42,10 +42,10 @@ class Page:
         return ", ".join(word for word, is_so in words if is_so)
 
 
-def link_count(drawn: tuple[int, ...]) -> int:
+def link_count(drawn: tuple[int, ...], most: int = MOST_LINKS) -> int:
     """How many links a page has beside those that make sure that everything is found."""
     size = _size(drawn)
-    return min(_MOST_LINKS, 20 + size // 500 + drawn[1] % (10 + size // 2000))
+    return min(most, 20 + size // 500 + drawn[1] % (10 + size // 2000))
 
 
 def _size(drawn: tuple[int, ...]) -> int:
@@ -77,14 +77,18 @@ def head(page: Page, speech: Voice, *, base: str, says_robots: bool) -> str:
     return "".join(parts)
 
 
-def body(speech: Voice, hrefs: list[str], drawn: tuple[int, ...]) -> str:
-    """The menu and the sections, as long as the page is to be, and what looks like a link but is none."""
+def body(speech: Voice, hrefs: list[str], drawn: tuple[int, ...], *, short: bool = False) -> str:
+    """The menu and the sections, as long as the page is to be, and what looks like a link but is none.
+
+    A `short` page has hardly more text than its links have.
+    """
     phrases, paragraphs, ends = speech.wire_phrases, speech.wire_paragraphs, speech.wire_ends
     count = len(hrefs)
     menu = min(_MENU, count // 4)
     anchors = [f'<a href="{href}{ends[n & _LAST_PHRASE]}' for href, n in zip(hrefs, drawn, strict=False)]
     parts = ["<nav><ul>\n<li>", "</li>\n<li>".join(anchors[:menu]), "</li>\n</ul></nav>\n<main>\n"]
-    per_section = max(0, _size(drawn) - _LINK_BYTES * count - _FRAME_BYTES) / (count - menu) * _PER_SECTION
+    size = 0 if short else _size(drawn)
+    per_section = max(0, size - _LINK_BYTES * count - _FRAME_BYTES) / (count - menu) * _PER_SECTION
     owed = 0.0
     for start in range(menu, count, _PER_SECTION):
         number = drawn[start]

@@ -9,6 +9,7 @@ is such a process: it reads a plot from each line of its input, and writes what 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -22,8 +23,11 @@ from typing import Any, Final
 import trio
 
 from gcs.simulate.cluster.faults import Fault, Kind, schedule
+from gcs.simulate.cluster.fetching import HOSTS
 
 _ENVIRONMENT: Final = {"PYTHONHASHSEED": "0"}
+_COLLECT: Final = (20_000, 20, 20)
+"""A run makes and drops much, and lives for a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Cast:
         """What goes wrong in the run of a seed."""
         if not self.kinds:
             return []
-        return schedule(Random(f"faults {seed}"), self.kinds, self.gatherers, self.helpers)
+        return schedule(Random(f"faults {seed}"), self.kinds, self.gatherers, self.helpers, HOSTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,11 @@ def _played(asked: dict[str, Any]) -> Result:
 
 def main() -> None:
     """Play what is asked for, until there is no more."""
+    from gcs.simulate.cluster import trial  # noqa: F401 - what is loaded now need not be looked through again
+
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT)
     for line in sys.stdin:
         print(json.dumps(asdict(_played(json.loads(line)))), flush=True)  # noqa: T201 - that is the answer
 

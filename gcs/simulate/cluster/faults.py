@@ -12,6 +12,9 @@ from random import Random
 from typing import Final
 
 FIRST_S, LAST_S = 0.5, 25.0
+SHORTEST_S, LONGEST_S = 0.5, 12.0
+FAILING_S: Final = 3.5
+"""A host fails for less than this: for so long each of its pages is tried again."""
 
 
 class Kind(StrEnum):
@@ -25,8 +28,12 @@ class Kind(StrEnum):
     """A gatherer stands still, for longer than leases last, and goes on."""
     CUT = "cut"
     """A gatherer cannot reach Redis for a while."""
+    SPLIT = "split"
+    """Every second gatherer cannot reach Redis for a while."""
     LOSSY = "lossy"
-    """Requests of a gatherer to Redis, or the replies, are lost for a while."""
+    """Requests of a gatherer to Redis, or the replies, are lost: what was done may seem to have failed."""
+    DELAY = "delay"
+    """Requests of a gatherer take long, each for as long as it likes, and so come in another order."""
     REDIS = "redis"
     """Redis is away for a while."""
     FORGET = "forget"
@@ -39,9 +46,21 @@ class Kind(StrEnum):
     """A gatherer is told to leave."""
     HELPER = "helper"
     """A helper dies, and is started again after a while."""
+    STALL = "stall"
+    """A helper stands still, for longer than it has for what it took, and goes on."""
+    LIAR = "liar"
+    """A helper tells of pages that are not there; only at sites where helpers are checked."""
+    DOWN = "down"
+    """A host takes no connection for a while."""
+    HANG = "hang"
+    """A host does not answer for a while."""
+    BUSY = "busy"
+    """A host answers 503 for a while, and says when to come again."""
 
 
-ALL: Final = tuple(Kind)
+OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR})
+OF_HOSTS: Final = frozenset({Kind.DOWN, Kind.HANG, Kind.BUSY})
+_ONCE: Final = frozenset({Kind.LOSE, Kind.DRAIN, Kind.LIAR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +77,25 @@ class Fault:
         return f"{self.at_s:.1f}s {self.kind} #{self.who} for {self.for_s:.1f}s"
 
 
-def schedule(random: Random, kinds: Sequence[Kind], gatherers: int, helpers: int) -> list[Fault]:
-    """Some faults, in order. At most one disk is lost, and one gatherer drained."""
+def schedule(random: Random, kinds: Sequence[Kind], gatherers: int, helpers: int, hosts: int) -> list[Fault]:
+    """Some faults, in order.
+
+    At most one disk is lost, one gatherer drained and one helper a liar, from the beginning: one that begins
+    to lie when it is trusted is found out some time later. No host fails twice.
+    """
     chosen: list[Fault] = []
     for _ in range(random.randint(1, 6)):
         kind = random.choice(list(kinds))
-        if kind in (Kind.LOSE, Kind.DRAIN) and any(each.kind is kind for each in chosen):
+        if kind in _ONCE and any(each.kind is kind for each in chosen):
             continue
-        if kind is Kind.HELPER and not helpers:
+        if kind in OF_HELPERS and not helpers:
             continue
-        who = random.randrange(helpers if kind is Kind.HELPER else gatherers)
-        chosen.append(Fault(random.uniform(FIRST_S, LAST_S), kind, who, random.uniform(0.5, 12.0)))
+        who = random.randrange(helpers if kind in OF_HELPERS else hosts if kind in OF_HOSTS else gatherers)
+        if kind in OF_HOSTS and any(each.kind in OF_HOSTS and each.who == who for each in chosen):
+            continue
+        at_s = 0.0 if kind is Kind.LIAR else random.uniform(FIRST_S, LAST_S)
+        longest_s = FAILING_S if kind in OF_HOSTS else LONGEST_S
+        chosen.append(Fault(at_s, kind, who, random.uniform(SHORTEST_S, longest_s)))
     gone = {each.who for each in chosen if each.kind in (Kind.LOSE, Kind.DRAIN)}
     if len(gone) >= gatherers:
         chosen = [each for each in chosen if each.kind is not Kind.DRAIN]

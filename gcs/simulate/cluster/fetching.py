@@ -12,28 +12,34 @@ import trio
 
 from gcs.fetch.answer import parse_headers
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
-from gcs.simulate.cluster.world import MachineWorld
-from gcs.simulate.verdict import Request
+from gcs.simulate.cluster.faults import Kind
+from gcs.simulate.cluster.world import BEGAN, MachineWorld
+from gcs.simulate.verdict import CUT_OFF, Request
 from gcs.simulate.web import Answer, Web
 
-_ANSWER_S: Final = 0.8
+HOSTS: Final = 8
 AGENT: Final = "gcs-simulation"
+_ANSWER_S: Final = 0.8
+_TIMEOUT_S: Final = 5.0
+_LINKS: Final = 6
+"""Few ways lead to a page, so that it shows when one is lost."""
+_LIE: Final = Answer(200, (("Content-Type", "text/html"),), b"<title>Nothing to see</title><p>Go home.</p>")
 
 
-@lru_cache(maxsize=8)
-def web_of(seed: int, hosts: int, pages: int) -> Web:
-    """A web, which is made once: it never changes."""
-    return Web(seed, hosts, pages, plain=True, slowness=0.0, gzip=0.0)
+@lru_cache(maxsize=16)
+def web_of(seed: int, pages: int, *, plain: bool) -> Web:
+    """A web, which is made once: it never changes. One that is not plain has errors and traps."""
+    return Web(seed, HOSTS, pages, plain=plain, slowness=0.0 if plain else 1.0, gzip=0.0, most_links=_LINKS)
 
 
-_pages: dict[tuple[int, str, str], Answer] = {}
+_pages: dict[tuple[int, str, str, bool], Answer] = {}
 
 
-def _answer(web: Web, host: str, target: str) -> Answer:
+def _answer(web: Web, host: str, target: str, asked: int) -> Answer:
     """What a host answers, remembered over all runs."""
-    known = (id(web), host, target)
+    known = (id(web), host, target, asked > 0)
     if known not in _pages:
-        _pages[known] = web.respond(host, target)
+        _pages[known] = web.respond(host, target, asked=asked, now=BEGAN + trio.current_time())
     return _pages[known]
 
 
@@ -43,11 +49,24 @@ class Server:
 
     web: Web
     log: list[Request] = field(default_factory=list)
-    by: list[tuple[float, str, str]] = field(default_factory=list)
-    """Time, machine and URL of every request for a page."""
-    down: set[str] = field(default_factory=set)
-    """Hosts that give no answer."""
-    under_way: Counter[str] = field(default_factory=Counter)
+    failing: dict[str, Kind] = field(default_factory=dict)
+    """Hosts that fail, and how."""
+    rests: list[tuple[str, str, float, float]] = field(default_factory=list)
+    """Host, target, and from when to when it asked to be left alone."""
+    _asked: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def answer(self, host: str, target: str) -> Answer | Reason:
+        """What a host answers now, or why it does not."""
+        match self.failing.get(host):
+            case Kind.DOWN:
+                return Reason.DISCONNECTED
+            case Kind.HANG:
+                return Reason.TIMEOUT
+            case Kind.BUSY:
+                return Answer(503, (("Content-Type", "text/plain"), ("Retry-After", "2")), b"Not now.\n")
+        asked = self._asked[host, target]
+        self._asked[host, target] += 1
+        return _answer(self.web, host, target, asked)
 
 
 class SimulatedFetching:
@@ -56,6 +75,8 @@ class SimulatedFetching:
     def __init__(self, server: Server, world: MachineWorld, name: str) -> None:
         self._server, self._world, self._name = server, world, name
         self.agent = AGENT
+        self.lies = False
+        """Whether its machine tells of pages that are not there."""
 
     async def fetch(
         self,
@@ -72,23 +93,38 @@ class SimulatedFetching:
         began, started = trio.current_time(), self._world.now()
         if on_sent is not None:
             on_sent(started)
-        server, random = self._server, self._world.random
-        answer = _answer(server.web, origin.host, target)
-        takes_s = (0.2 + random.random()) * _ANSWER_S + answer.delay_s
-        is_down = origin.host in server.down
-        status = 0 if is_down else answer.status
-        size = 0 if is_down else len(answer.body)
-        server.log.append(Request(began, takes_s, origin.host, target, status or -1, size, self._name))
-        if target != "/robots.txt":
-            server.by.append((began, self._name, f"{origin}{target}"))
+        answer = self._server.answer(origin.host, target)
+        takes_s = self._takes_s(answer)
+        self._note(began, takes_s, origin.host, target, answer)
         await self._world.wait(takes_s)
         total_s = trio.current_time() - began
-        if is_down:
-            return Failure(Reason.DISCONNECTED, "The simulated host is down.", "", started, total_s)
+        if isinstance(answer, Reason):
+            return Failure(answer, "The simulated host fails.", "", started, total_s)
+        if self.lies and answer.status == 200 and target != "/robots.txt":
+            answer = _LIE
+        return self._response(origin, target, answer, started, total_s)
+
+    def _takes_s(self, answer: Answer | Reason) -> float:
+        if answer is Reason.TIMEOUT:
+            return _TIMEOUT_S
+        own_s = (0.2 + self._world.random.random()) * _ANSWER_S
+        return own_s + (answer.delay_s if isinstance(answer, Answer) else 0.0)
+
+    def _note(self, began: float, takes_s: float, host: str, target: str, answer: Answer | Reason) -> None:
+        status, size = (CUT_OFF, 0) if isinstance(answer, Reason) else (answer.status, len(answer.body))
+        self._server.log.append(Request(began, takes_s, host, target, status, size, self._name))
+        asked_for = "" if isinstance(answer, Reason) else dict(answer.headers).get("Retry-After", "")
+        if asked_for.isdigit():
+            answered = began + takes_s
+            self._server.rests.append((host, target, answered, answered + int(asked_for)))
+
+    def _response(
+        self, origin: Origin, target: str, answer: Answer, started: float, total_s: float
+    ) -> Response:
         lines = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
         head = f"HTTP/1.1 {answer.status} Simulated\r\n{lines}\r\n".encode("latin-1")
         request = f"GET {target} HTTP/1.1\r\nHost: {origin.netloc}\r\n\r\n".encode("ascii")
-        host = server.web.by_name.get(origin.host)
+        host = self._server.web.by_name.get(origin.host)
         return Response(
             status=answer.status,
             head=head,

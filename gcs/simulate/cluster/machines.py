@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,17 +17,25 @@ from gcs.config import Config
 from gcs.gatherer.book import book_of
 from gcs.gatherer.crawl import Ending
 from gcs.gatherer.gatherer import Gatherer
+from gcs.gatherer.job import Loan
 from gcs.helper.desks import Desk, Presence
+from gcs.helper.scrutiny import Case
 from gcs.helper.worker import Badge, Worker
 from gcs.simulate.cluster.disk import Disk
 from gcs.simulate.cluster.fetching import Server, SimulatedFetching
 from gcs.simulate.cluster.network import Link, Redis
 from gcs.simulate.cluster.world import Dead, MachineWorld
 from gcs.store.errors import StoreError
+from gcs.store.records import Batch, Committed, State
 from gcs.store.store import Store
+from gcs.summary.plugins import Plugins
 from tuplespace import TupleSpaceError
 
+DRIFT: Final = 1e-3
+"""A machine's clock is too fast or too slow by this share at most."""
 _SAY_EVERY_S: Final = 5.0
+_READERS: Final = Plugins()
+_SETTLED: Final = frozenset({State.DONE, State.DROPPED})
 
 
 class Machine:
@@ -35,7 +44,7 @@ class Machine:
     def __init__(self, name: str, random: Random, redis: Redis, server: Server, config: Config) -> None:
         self.name, self._random, self._redis, self._server = name, random, redis, server
         self._config = config
-        self._offset_s, self._drift = random.uniform(-2.0, 2.0), random.uniform(-1e-3, 1e-3)
+        self._offset_s, self._drift = random.uniform(-2.0, 2.0), random.uniform(-DRIFT, DRIFT)
         self.world = self._new_world()
         self.link = Link(self.world, redis, config.redis.timeout_s)
         self.starts = 0
@@ -58,10 +67,9 @@ class Machine:
     @contextmanager
     def _living(self) -> Iterator[trio.CancelScope]:
         """One life; what a dead machine raises while it falls over is nobody's concern."""
-        cut, lossy = self.link.is_cut, self.link.lossy
-        self.world = self._new_world()
+        before, self.world = self.link, self._new_world()
         self.link = Link(self.world, self._redis, self._config.redis.timeout_s)
-        self.link.is_cut, self.link.lossy = cut, lossy
+        self.link.is_cut, self.link.lossy, self.link.way_s = before.is_cut, before.lossy, before.way_s
         self.starts += 1
         self.is_running, self.over = True, trio.Event()
         try:
@@ -90,33 +98,80 @@ class GathererMachine(Machine):
     """One on which a gatherer runs."""
 
     def __init__(
-        self, name: str, random: Random, redis: Redis, server: Server, config: Config, place: Path
+        self,
+        name: str,
+        random: Random,
+        redis: Redis,
+        server: Server,
+        config: Config,
+        place: Path,
+        excuses: Counter[str],
     ) -> None:
+        """`excuses` counts, by key, why pages may be asked for again."""
         super().__init__(name, random, redis, server, config)
-        self._place = place
+        self._place, self._excuses = place, excuses
         self.disk = Disk()
         self.ending: Ending | None = None
         self.gatherer: Gatherer | None = None
-        self.under_way_at_kills = 0
-        self.done_at_loss = 0
         self.is_lost = False
-        self.on_adopted: Callable[[str, int], None] | None = None
+
+    @property
+    def identity(self) -> str:
+        """The id of its store; "" before the first life."""
+        return self.gatherer.node.id if self.gatherer is not None else ""
 
     def kill(self) -> None:
         """End it at once; what was under way may be fetched again."""
         if self.gatherer is not None and self.is_running:
-            self.under_way_at_kills += len(self.gatherer.crawl.under_way)
+            self._excuses.update(self.gatherer.crawl.under_way)
         self.disk.crash()
         super().kill()
 
     def lose(self) -> None:
-        """Lose it for good, with its disk."""
-        if self.gatherer is not None:
-            counts = self.gatherer.node.store.counts()
-            self.done_at_loss += counts.done + counts.dropped
+        """Lose it for good, with its disk; what it knew the outcome of may be fetched again."""
+        if self.starts and not self.is_lost:
+            with self.opened() as store:
+                self._excuses.update(key for key, row in store.scan("", None) if row.state in _SETTLED)
         self.kill()
         self.is_lost = True
         self.disk = Disk()
+
+    @contextmanager
+    def opened(self) -> Iterator[Store]:
+        """Its store, to look into, also while nobody else has it open."""
+        if self.is_running and self.gatherer is not None:
+            yield self.gatherer.node.store
+            return
+        settings = self._config.store
+        with Store.open(
+            self._place, settings, resume=True, database=self.disk.open, world=self.world
+        ) as store:
+            yield store
+
+    def _watch(self, gatherer: Gatherer) -> None:
+        """Count what is asked for again because it was lent in vain or is checked, or was lost elsewhere."""
+        crawl, scrutiny = gatherer.crawl, gatherer.lender.scrutiny
+        put_back, commit, replicate = crawl.loans.put_back, crawl.commit, scrutiny.replicate
+
+        def noted_put_back(loan: Loan, numbers: Iterable[int]) -> None:
+            again = list(numbers)
+            self._excuses.update(loan.jobs[number].queued.key for number in again)
+            put_back(loan, again)
+
+        async def noted_commit(batch: Batch) -> Committed:
+            self._excuses.update(batch.again)
+            return await commit(batch)
+
+        def noted_replicate(case: Case, numbers: Sequence[int]) -> bool:
+            is_asked = replicate(case, numbers)
+            if is_asked:
+                self._excuses.update(case.loan.jobs[number].queued.key for number in numbers)
+            return is_asked
+
+        loans: Any = crawl.loans
+        watched: Any = crawl
+        loans.put_back, watched.commit = noted_put_back, noted_commit
+        scrutiny.replicate = noted_replicate
 
     async def run(self) -> None:
         """One life of a gatherer, until it ends or is killed."""
@@ -139,7 +194,10 @@ class GathererMachine(Machine):
                 try:
                     fetching = SimulatedFetching(self._server, self.world, self.name)
                     board = Board(client, config, self.world)
-                    self.gatherer = Gatherer(config, store, fetching, board, open_desk, world=self.world)
+                    self.gatherer = Gatherer(
+                        config, store, fetching, board, open_desk, readers=_READERS, world=self.world
+                    )
+                    self._watch(self.gatherer)
                     self.ending = await self.gatherer.run()
                 finally:
                     if not self.world.is_alive:
@@ -150,9 +208,7 @@ class GathererMachine(Machine):
 
     def book(self) -> tuple[str, dict[str, Any]]:
         """The ledger that is on its disk: its id, and the account."""
-        with Store.open(
-            self._place, self._config.store, resume=True, database=self.disk.open, world=self.world
-        ) as store:
+        with self.opened() as store:
             return store.identity, book_of(store)
 
 
@@ -164,6 +220,7 @@ class HelperMachine(Machine):
     ) -> None:
         super().__init__(name, random, redis, server, config)
         self.badge, self._desk = badge, desk
+        self.lies = False
 
     async def run(self) -> None:
         """One life of a helper, until it is killed."""
@@ -171,8 +228,10 @@ class HelperMachine(Machine):
             async with trio.open_nursery() as nursery:
                 client = self.link.connect(nursery)
                 desk = Desk(client, self._config, self._desk)
+                fetching = SimulatedFetching(self._server, self.world, self.name)
+                fetching.lies = self.lies
                 worker = Worker(
-                    SimulatedFetching(self._server, self.world, self.name),
+                    fetching,
                     desk.urls,
                     lambda _: desk.summaries,
                     self.badge,

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeVar
 import trio
 
 from gcs.simulate.cluster.world import Dead, MachineWorld
-from tuplespace import Event, Fence, Statistics, Terms, Tuple, Unavailable
+from tuplespace import Event, Fence, OutcomeUnknown, Statistics, Terms, Tuple, Unavailable
 from tuplespace.backend import Backend, Grant
 from tuplespace.bag import Bag
 from tuplespace.fields import Item, Template
@@ -21,7 +21,7 @@ from tuplespace.memory import MemoryBackend, Server
 from tuplespace.space import Spaces
 
 T = TypeVar("T")
-_WAY_S: Final = 0.004
+WAY_S: Final = 0.004
 
 
 class Redis:
@@ -30,6 +30,12 @@ class Redis:
     def __init__(self) -> None:
         self.server = Server()
         self.is_there = True
+        self.forgot_at = 0.0
+        """When it last came back without something."""
+        self.tokens: dict[str, tuple[int, bytes]] = {}
+        """By election: the highest token that was given, and to whom."""
+        self.stale: list[str] = []
+        """Tokens that were given though there had been higher ones."""
         self._kept: dict[str, Bag] = {}
 
     def keep(self) -> None:
@@ -38,27 +44,37 @@ class Redis:
 
     def lose(self) -> None:
         """Come back with what was on the disk."""
+        self.forgot_at = trio.current_time()
         for name, bag in self.server.bags.items():
             bag.restore(self._kept.get(name, Bag()))
+
+    def won(self, name: str, token: int, holder: bytes) -> None:
+        """Somebody got a token; it has to be higher than all before."""
+        highest, by = self.tokens.get(name, (0, b""))
+        if token < highest or (token == highest and holder != by):
+            self.stale.append(f"the election {name!r} gave the token {token} after {highest}")
+        self.tokens[name] = max((token, holder), (highest, by))
 
 
 class Link:
     """The way from one machine to the server."""
 
     def __init__(self, world: MachineWorld, redis: Redis, timeout_s: float) -> None:
-        self._world, self._redis, self._timeout_s = world, redis, timeout_s
+        self._world, self.redis, self._timeout_s = world, redis, timeout_s
         self.is_cut = False
         self.lossy = 0.0
         """Of the requests, the share of which the way there or back is lost."""
+        self.way_s = WAY_S
+        """How long one way takes at most."""
 
     def connect(self, nursery: trio.Nursery) -> Spaces:
         """A client on this machine."""
-        return Spaces(lambda name: LinkedBackend(MemoryBackend(self._redis.server, name, nursery), self))
+        return Spaces(lambda name: LinkedBackend(MemoryBackend(self.redis.server, name, nursery), self))
 
     @property
     def is_up(self) -> bool:
         """Whether something gets through."""
-        return not self.is_cut and self._redis.is_there
+        return not self.is_cut and self.redis.is_there
 
     @property
     def is_alive(self) -> bool:
@@ -69,12 +85,15 @@ class Link:
         """Have something done, as far as the network lets us."""
         await self._world.gate()
         patience_s = min(self._timeout_s, patience_s or self._timeout_s)
-        chance = self._world.random.random()
-        await self._pass(patience_s, chance * _WAY_S, lost=chance < self.lossy / 2)
+        chance, way_s = self._world.random.random(), self._world.random.random() * self.way_s
+        await self._pass(patience_s, way_s, lost=chance < self.lossy / 2)
         result = await call()
-        if not self.is_up or chance > 1 - self.lossy / 2:
+        is_lost = chance > 1 - self.lossy / 2
+        if not self.is_up or is_lost:
             await self._pass(patience_s, 0.0, lost=True)
         await self._world.gate()
+        if is_lost and chance > 1 - self.lossy / 4:
+            raise OutcomeUnknown("the simulated server has not answered")
         return result
 
     async def _pass(self, patience_s: float, takes_s: float, *, lost: bool) -> None:
@@ -154,7 +173,14 @@ class LinkedBackend:
         """As `Backend.elect`; who is dead does not resign."""
         if not self._link.is_alive:
             raise Dead
-        return await self._link.there_and_back(lambda: self._inner.elect(name, step, holder, lease_s, floor))
+
+        async def elected() -> tuple[int | None, float]:
+            token, left_s = await self._inner.elect(name, step, holder, lease_s, floor)
+            if token is not None:
+                self._link.redis.won(name, token, holder)
+            return token, left_s
+
+        return await self._link.there_and_back(elected)
 
     async def statistics(self) -> Statistics:
         """As `Backend.statistics`."""

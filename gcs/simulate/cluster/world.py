@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from gcs.simulate.cluster.clock import JumpingClock
 from gcs.world import World
 
 T = TypeVar("T")
@@ -56,6 +57,12 @@ class MachineWorld(World):
         if not before:
             await self.wait(self.random.random() * _OFFLOAD_S)
         return done
+
+    async def until(self, event: trio.Event, seconds: float) -> None:
+        """Wait for an event, by the clock that jumps."""
+        clock = trio.lowlevel.current_clock()
+        assert isinstance(clock, JumpingClock)
+        await clock.until(event, seconds)
 
     async def wait(self, seconds: float) -> None:
         """Let time pass; a machine that stands still comes back from it later."""

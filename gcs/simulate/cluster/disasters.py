@@ -1,0 +1,124 @@
+"""Lets faults happen to the machines of a run, and ends them again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from gcs.simulate.cluster.faults import OF_HOSTS, Fault, Kind
+from gcs.simulate.cluster.machines import GathererMachine, Machine
+from gcs.simulate.cluster.network import WAY_S
+
+if TYPE_CHECKING:
+    from gcs.simulate.cluster.trial import Trial
+
+LOST_SHARE = 0.4
+"""Of the requests of a network that loses some."""
+LONG_WAY_S = 1.5
+_ORDERED_WITHIN_S = 60.0
+
+
+class Disasters:
+    """What goes wrong in one run."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self.pauses: list[tuple[str, float, float]] = []
+        """Who stood still, from when to when."""
+
+    async def happen(self, fault: Fault) -> None:
+        """Let a fault happen at its time."""
+        await trio.sleep(fault.at_s)
+        trial = self._trial
+        trial.trace.note("fault", kind=fault.kind, who=fault.who, for_s=round(fault.for_s, 2))
+        trial.witness.disturbed()
+        if fault.kind in OF_HOSTS:
+            await self._fail(fault)
+        elif fault.kind in (Kind.REDIS, Kind.FORGET):
+            await self._lose_redis(fault)
+        elif fault.kind is Kind.JOIN:
+            trial.join()
+        elif fault.kind is Kind.HELPER:
+            await self._restart(trial.helpers[fault.who], fault.for_s)
+        elif fault.kind is Kind.STALL:
+            await self._pause(trial.helpers[fault.who], fault.for_s)
+        elif fault.kind is Kind.LIAR:
+            trial.helpers[fault.who].lies = trial.is_open
+        else:
+            await self._strike(trial.gatherers[fault.who], fault)
+        trial.witness.disturbed()
+
+    async def _strike(self, gatherer: GathererMachine, fault: Fault) -> None:
+        """What goes wrong with a gatherer."""
+        for_s = fault.for_s
+        match fault.kind:
+            case Kind.KILL:
+                await self._restart(gatherer, for_s)
+            case Kind.LOSE:
+                gatherer.lose()
+            case Kind.PAUSE:
+                await self._pause(gatherer, for_s)
+            case Kind.CUT:
+                await self._cut([gatherer], for_s)
+            case Kind.SPLIT:
+                await self._cut(self._trial.gatherers[fault.who % 2 :: 2], for_s)
+            case Kind.LOSSY:
+                gatherer.link.lossy = LOST_SHARE
+                await trio.sleep(for_s)
+                gatherer.link.lossy = 0.0
+            case Kind.DELAY:
+                gatherer.link.way_s = LONG_WAY_S
+                await trio.sleep(for_s)
+                gatherer.link.way_s = WAY_S
+            case Kind.FULL:
+                gatherer.disk.is_full = True
+                await trio.sleep(for_s)
+                gatherer.disk.is_full = False
+            case Kind.DRAIN if gatherer.gatherer is not None:
+                order = self._trial.board.order
+                await order(gatherer.identity, "drain", "drain", {}, within_s=_ORDERED_WITHIN_S)
+
+    async def _fail(self, fault: Fault) -> None:
+        server = self._trial.server
+        host = server.web.hosts[fault.who].name
+        server.failing[host] = fault.kind
+        await trio.sleep(fault.for_s)
+        del server.failing[host]
+
+    async def _cut(self, machines: list[GathererMachine], for_s: float) -> None:
+        for machine in machines:
+            machine.link.is_cut = True
+        await trio.sleep(for_s)
+        for machine in machines:
+            machine.link.is_cut = False
+
+    async def _pause(self, machine: Machine, for_s: float) -> None:
+        if not machine.is_running:
+            return
+        world, began = machine.world, trio.current_time()
+        world.stop()
+        await trio.sleep(for_s)
+        world.go_on()
+        self.pauses.append((machine.name, began, trio.current_time()))
+
+    async def _restart(self, machine: Machine, after_s: float) -> None:
+        if not machine.is_running:
+            return
+        machine.kill()
+        await machine.over.wait()
+        await trio.sleep(after_s)
+        if isinstance(machine, GathererMachine) and machine.is_lost:
+            return
+        self._trial.start(machine)
+
+    async def _lose_redis(self, fault: Fault) -> None:
+        redis = self._trial.redis
+        if fault.kind is Kind.FORGET:
+            redis.keep()
+            await trio.sleep(1.0)
+        redis.is_there = False
+        if fault.kind is Kind.FORGET:
+            redis.lose()
+        await trio.sleep(fault.for_s)
+        redis.is_there = True

@@ -1,0 +1,124 @@
+"""Whether the promises were kept, seen from the end of a run: what the web's servers saw decides.
+
+The rule about second requests: what was answered for good is asked for again only
+
+- if it was under way when its gatherer was killed: off the queue, and its outcome not in a synced batch;
+- if it was lent and did not come back, or what came back was not believed, or was checked here;
+- if its outcome was on a disk that was lost for good, or had come from there;
+
+each as often as that happened to it, and never otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gcs.core.urls import key
+from gcs.operate.ledger import add_up
+from gcs.simulate.cluster.fetching import Server
+from gcs.simulate.cluster.machines import DRIFT, GathererMachine
+from gcs.simulate.verdict import judge
+
+Pause = tuple[str, float, float]
+"""Who stood still, from when to when."""
+_SHOWN = 3
+_AFTER_S = 30.0
+
+
+def broken(
+    server: Server,
+    gatherers: Sequence[GathererMachine],
+    excuses: Mapping[str, int],
+    delay_s: float,
+    pauses: Sequence[Pause],
+) -> list[str]:
+    """The promises that were not kept, in sentences."""
+    verdict = judge(server.log, server.web, sitemaps=False)
+    found = []
+    if verdict.missing:
+        found.append(
+            f"coverage {verdict.coverage:.4f}: {len(verdict.missing)} pages are missing, "
+            f"such as {sorted(verdict.missing)[:2]}"
+        )
+    if verdict.forbidden:
+        found.append(f"forbidden pages were fetched: {sorted(verdict.forbidden)[:2]}")
+    if verdict.hidden:
+        found.append(f"pages were fetched to which no link leads that may be followed: {verdict.hidden}")
+    found += _repeated(verdict.repeated, excuses, server)
+    found += _hurried(server, delay_s, pauses)
+    found += _unheeded(server, excuses, pauses)
+    found += _unbalanced(gatherers)
+    return found
+
+
+def _repeated(repeated: Mapping[str, int], excuses: Mapping[str, int], server: Server) -> list[str]:
+    found = []
+    for url, times in sorted(repeated.items()):
+        excused = excuses.get(key(url), 0)
+        if times > excused:
+            asked = [
+                f"{each.start:.3f} {each.agent}"
+                for each in server.log
+                if server.web.url(each.host, each.target) == url
+            ]
+            found.append(f"{url} was asked for again {times} times, and {excused} are excused: {asked}")
+    return found[:_SHOWN]
+
+
+def _hurried(server: Server, delay_s: float, pauses: Sequence[Pause]) -> list[str]:
+    """Requests that came too soon after another one of the same host."""
+    if not delay_s:
+        return []
+    # By a clock that is too fast a delay is over too early.
+    least_s = delay_s * (1 - 2 * DRIFT)
+    last: dict[str, float] = {}
+    found = []
+    for request in sorted(server.log, key=lambda each: each.start):
+        before = last.get(request.host)
+        last[request.host] = request.start
+        if before is None or request.start - before >= least_s:
+            continue
+        if not _stood_still(request.agent, before, request.start, pauses):
+            found.append(
+                f"{request.host} was asked {request.start - before:.3f} s after the last time, at "
+                f"{request.start:.3f} by {request.agent}"
+            )
+    return found[:_SHOWN]
+
+
+def _stood_still(machine: str, since: float, until: float, pauses: Sequence[Pause]) -> bool:
+    """Whether a machine has stood still shortly before, so that it could not know better."""
+    return any(name == machine and end >= since - _AFTER_S and began <= until for name, began, end in pauses)
+
+
+def _unheeded(server: Server, excuses: Mapping[str, int], pauses: Sequence[Pause]) -> list[str]:
+    """What was asked for again before the host wanted it to be."""
+    found = []
+    for host, target, since, until in server.rests:
+        if excuses.get(key(server.web.url(host, target)), 0):
+            continue
+        early = [
+            each
+            for each in server.log
+            if (each.host, each.target) == (host, target)
+            and since < each.start < until - (until - since) * 2 * DRIFT
+            and not _stood_still(each.agent, since, each.start, pauses)
+        ]
+        if early:
+            found.append(f"{host}{target} was asked for at {early[0].start:.3f}, and not before {until:.3f}")
+    return found[:_SHOWN]
+
+
+def _unbalanced(gatherers: Sequence[GathererMachine]) -> list[str]:
+    """Ledgers that do not balance; when a disk was lost, what was passed to it and from it cannot."""
+    books = {}
+    for machine in gatherers:
+        if not machine.is_lost and machine.starts:
+            identity, book = machine.book()
+            books[identity] = book | {"reasons": {}}
+    audit = add_up(books)
+    if any(side.missing for side in audit.sides):
+        return [f"a ledger does not balance: {audit.sides}"]
+    if any(each.is_lost for each in gatherers) or audit.is_balanced:
+        return []
+    return [f"the ledgers do not balance: {audit}"]

@@ -1,0 +1,149 @@
+"""Whoever watches a run while it goes on: what must be so at every moment, and at some.
+
+- The epochs that a gatherer follows only grow, over all its lives; so do the tokens of elections, and what is
+  put up on the board, unless Redis has lost what stood there.
+- Every plan says of every key who owns it, once.
+- No key is held by two that may fetch it.
+- The end is declared once, and when it is, nothing is queued, under way, lent or on its way anywhere.
+- What waits in Redis from one gatherer for another stays within its bound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import trio
+
+from gcs.config import Config
+from gcs.core.holdings import Charter, Standing
+from gcs.gatherer.node import Node
+from gcs.simulate.cluster.machines import GathererMachine
+from gcs.simulate.cluster.network import Redis
+from tuplespace import Event
+
+_TIMES: Final = 4
+"""What waits in Redis for one that does not come may be sent again once, until that is known."""
+_PACKED_AT: Final = 6
+
+
+class Witness:
+    """Watches one run."""
+
+    def __init__(self, config: Config, redis: Redis, gatherers: Sequence[GathererMachine]) -> None:
+        self._config, self._redis, self._gatherers = config, redis, gatherers
+        self.found: list[str] = []
+        """Promises that were broken."""
+        self._adopted: dict[str, int] = {}
+        self._charters: set[int] = set()
+        self._up: dict[str, tuple[int, float]] = {}
+        """By what is put up: its highest epoch, and when that was."""
+        self._is_declared = False
+        redis.server.bags[f"{config.crawl.name}:board"].listeners.append(self._heard)
+
+    def disturbed(self) -> None:
+        """Something has happened after which the end may have to be proven again."""
+        self._is_declared = False
+
+    def _break(self, what: str) -> None:
+        self.found.append(f"at {trio.current_time():.3f}: {what}")
+
+    # At moments
+
+    def adopted(self, said: Mapping[str, Any]) -> None:
+        """A gatherer follows another plan."""
+        name, epoch = str(said["gatherer"]), int(said["epoch"])
+        before = self._adopted.get(name, 0)
+        if epoch <= before:
+            self._break(f"{name} follows the plan of epoch {epoch} after that of {before}")
+        self._adopted[name] = epoch
+
+    def _heard(self, event: Event) -> None:
+        """Something was written on the board."""
+        if event.kind != "out" or event.fields[0] != "now":
+            return
+        _, what, epoch, _ = event.fields
+        assert isinstance(what, str)
+        assert isinstance(epoch, int)
+        highest, at = self._up.get(what, (0, 0.0))
+        if epoch < highest and self._redis.forgot_at <= at:
+            self._break(f"{what} of epoch {epoch} was put up after that of {highest}")
+        self._up[what] = max((epoch, trio.current_time()), (highest, at))
+
+    def declared(self, said: Mapping[str, Any]) -> None:
+        """Somebody declares the end."""
+        by = next(each for each in self._gatherers if each.name == said["gatherer"])
+        assert by.gatherer is not None
+        if self._is_declared:
+            self._break(f"{by.name} declares the end, which was declared before")
+        self._is_declared = True
+        charter = by.gatherer.node.charter
+        departed = frozenset(charter.departed) if charter else frozenset()
+        for machine in self._gatherers:
+            if machine.is_lost or not machine.starts or machine.identity in departed:
+                continue
+            left = _left_to_do(machine)
+            if left:
+                self._break(f"{by.name} declares the end, but {machine.name} has {left}")
+
+    # All the time
+
+    def look(self) -> None:
+        """See that all is as it must be."""
+        nodes = [
+            each.gatherer.node for each in self._gatherers if each.is_running and each.gatherer is not None
+        ]
+        for node in nodes:
+            if node.charter is not None and node.epoch not in self._charters:
+                self._charters.add(node.epoch)
+                self._check_plan(node.charter)
+        self._check_holdings([node for node in nodes if node.may_begin()])
+        self._check_inboxes()
+
+    def _check_plan(self, charter: Charter) -> None:
+        pieces = list(charter.owners)
+        starts = [start for start, _ in pieces]
+        if not starts or starts[0] != "" or any(a >= b for a, b in pairwise(starts)):
+            self._break(f"the plan of epoch {charter.epoch} does not cover every key once: {starts}")
+        strangers = {owner for _, owner in pieces} - charter.members.keys()
+        if strangers:
+            self._break(f"by the plan of epoch {charter.epoch} {strangers} own something, who are no members")
+
+    def _check_holdings(self, nodes: Sequence[Node]) -> None:
+        held = sorted(
+            (piece.start, piece.end, node.name)
+            for node in nodes
+            for piece in node.holdings.pieces(Standing.HELD)
+        )
+        for (start, end, one), (begins, _, other) in pairwise(held):
+            if one != other and (end is None or begins < end):
+                self._break(f"{one} and {other} both hold what is between {start!r} and {end!r}")
+                return
+
+    def _check_inboxes(self) -> None:
+        most = _TIMES * max(self._config.exchange.in_redis_bytes, self._config.exchange.batch_bytes)
+        for name, bag in self._redis.server.bags.items():
+            if ":inbox:" not in name or not bag.tuples:
+                continue
+            waiting: Counter[str] = Counter()
+            for stored in bag.tuples.values():
+                _, sender, *_ = stored.item.fields
+                packed = stored.item.fields[_PACKED_AT]
+                assert isinstance(packed, bytes)
+                waiting[str(sender)] += len(packed)
+            for sender, size in waiting.items():
+                if size > most:
+                    self._break(f"{size} bytes of {sender} wait in {name}, and {most} are allowed")
+
+
+def _left_to_do(machine: GathererMachine) -> str:
+    """What a gatherer has left to do; "" for nothing."""
+    with machine.opened() as store:
+        queued, outboxes = store.counts().queued, store.outboxes()
+    waiting = sum(box.entries for box in outboxes.values() if box.next > box.first)
+    crawl = machine.gatherer.crawl if machine.gatherer is not None and machine.is_running else None
+    under_way = len(crawl.under_way) if crawl is not None else 0
+    found = {"queued": queued, "in outboxes": waiting, "under way": under_way}
+    return ", ".join(f"{count} {what}" for what, count in found.items() if count)
