@@ -109,7 +109,7 @@ class Node:
     def pause(self) -> None:
         """Stops the process as if its machine hung: connections stay open, nothing is answered."""
         os.kill(self.pid, signal.SIGSTOP)
-        until(lambda: _state(self.pid) == "T", "the server to be stopped")
+        until(lambda: state(self.pid) == "T", "the server to be stopped")
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -142,7 +142,9 @@ class SentinelGroup:
 
     @property
     def url(self) -> str:
-        return f"redis+sentinel://:{quote(PASSWORD, safe='')}@{_addresses(self.sentinels)}/{quote(self.name)}"
+        password = quote(PASSWORD, safe="")
+        place = f"{_addresses(self.sentinels)}/{quote(self.name)}"
+        return f"redis+sentinel://:{password}@{place}?sentinel_password={password}"
 
     @property
     def master(self) -> Node:
@@ -151,10 +153,14 @@ class SentinelGroup:
         (port,) = self._masters()
         return next(server for server in self.servers if server.port == port)
 
-    def failover(self, *, kill: bool = True) -> Node:
-        """Makes another server the master, by killing the present one or by asking; gives the new one."""
+    def failover(self, *, kill: bool = True, before: Callable[[Node], object] = lambda _: None) -> Node:
+        """Makes another server the master, by killing the present one or by asking; gives the new one.
+
+        `before` is called with the present one when all others are in sync.
+        """
         old = self.master
         until(lambda: all(self._is_settled(sentinel, old) for sentinel in self.sentinels), "a calm group")
+        before(old)
         if kill:
             old.kill()
         else:
@@ -346,7 +352,7 @@ def until(condition: Callable[[], object], what: str, *, timeout_s: float = _WAI
 def gone(pid: int) -> bool:
     """True when the process has ended, reaped by its parent or not."""
     try:
-        return _state(pid) == "Z"
+        return state(pid) == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
 
@@ -453,7 +459,7 @@ def _shares(nodes: Sequence[Node]) -> list[tuple[Node, range]]:
     return [(node, range(bounds[i], bounds[i + 1])) for i, node in enumerate(nodes)]
 
 
-def _state(pid: int) -> str:
+def state(pid: int) -> str:
     """One letter for what the process does: R, S, T…"""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
