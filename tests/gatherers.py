@@ -86,10 +86,10 @@ class Gatherers:
             self.put(name, self.place / name)
         return self.processes[name]
 
-    def start(self, name: str, *settings: str) -> None:
-        """Start one, or start it again."""
+    def start(self, name: str, *settings: str, within: Sequence[str] = ()) -> None:
+        """Start one, or start it again; `within` is what makes its command run elsewhere."""
         process = self._process(name)
-        line = command("gatherer", "--into", str(process.directory), hosts=self.served.hosts)
+        line = [*within, *command("gatherer", "--into", str(process.directory), hosts=self.served.hosts)]
         for each in (*self._settings, f"member.name={name}", *settings):
             line += ["-s", each]
         with process.log.open("ab") as log:

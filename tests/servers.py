@@ -58,6 +58,7 @@ class Node:
     admin_url: str = field(repr=False)  # of the default user, who may do everything
     port: int  # 0 when it listens on a unix socket only
     arguments: Sequence[str] = ()
+    within: Sequence[str] = ()  # what makes its command run elsewhere, such as in another namespace
     _process: Supervised | None = None
 
     @property
@@ -82,7 +83,7 @@ class Node:
     def start(self) -> None:
         """Starts the process and waits until it answers."""
         self._process = spawn(
-            [self.binary, self.directory / "server.conf", *self.arguments],
+            [*self.within, self.binary, self.directory / "server.conf", *self.arguments],
             lock=self.directory / "server.lock",
             log=self.directory / "server.log",
             remove=[self.directory],
@@ -248,11 +249,12 @@ def redis_server(
     user: User | None = None,
     unix_socket: bool = False,
     extra: Sequence[str] = (),
+    within: Sequence[str] = (),
 ) -> Iterator[Node]:
     """One server; `binary` is a name from `binaries` or a path, `extra` more lines of configuration."""
     lines = [f"appendonly {'yes' if appendonly else 'no'}", f"appendfsync {appendfsync}", *extra]
     path = _binary(binary, tls_binaries() if tls else binaries())
-    with _node(path, lines, tls=tls, user=user, unix_socket=unix_socket) as node:
+    with _node(path, lines, tls=tls, user=user, unix_socket=unix_socket, within=within) as node:
         yield node
 
 
@@ -367,6 +369,7 @@ def _node(
     unix_socket: bool = False,
     sentinel: bool = False,
     port: int | None = None,
+    within: Sequence[str] = (),
 ) -> Iterator[Node]:
     directory = Path(tempfile.mkdtemp(prefix="gcs-test-"))
     if port is None:
@@ -399,6 +402,7 @@ def _node(
         admin_url=admin_url,
         url=admin_url if user is None else url(user.name, user.password),
         arguments=["--sentinel"] if sentinel else [],
+        within=within,
     )
     try:
         node.start()

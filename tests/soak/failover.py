@@ -17,7 +17,7 @@ from tests.crawling import server
 from tests.gatherers import gatherers
 from tests.servers import PASSWORD, Node, SentinelGroup, sentinel_group
 from tests.soak.progress import Progress
-from tests.soak.trial import LENT, SETTINGS, Trial
+from tests.soak.trial import SETTINGS, Trial
 
 CUT_OFF_S: Final = 1.0
 """How long the replica misses what is written."""
@@ -38,7 +38,6 @@ def fail_over(pages: int, hosts: int, rng: random.Random, progress: Progress, *,
         for number in range(times):
             share = 0.4 + 0.5 * number / times
             trial.at(share, "the master is killed", lambda: missed.append(_replaced(sentinels)))
-            trial.excused += LENT * len(_NAMES)
         trial.end()
         verdict = trial.verdict(*("the replica had missed nothing" for each in missed if not each))
         return f"{times} failovers, in which {sum(missed):,} bytes were lost; {verdict}"

@@ -21,11 +21,10 @@ from tests.gatherers import gatherers
 from tests.servers import redis_server
 from tests.soak import Skipped
 from tests.soak.progress import Progress
-from tests.soak.trial import HELD, LENT, SETTINGS, Trial
+from tests.soak.trial import HELD, SETTINGS, Trial
 
 SIZE: Final = "256m"
 FULL: Final = "two"
-_NAMES: Final = ("one", FULL)
 
 
 def fill_disk(pages: int, hosts: int, rng: random.Random, progress: Progress, *, times: int = 1) -> str:
@@ -42,14 +41,11 @@ def fill_disk(pages: int, hosts: int, rng: random.Random, progress: Progress, *,
         group = stack.enter_context(gatherers(redis, served, place / "gatherers", SETTINGS))
         group.put(FULL, disk.place / "gatherer")
         trial = Trial(group, served, progress)
-        for name in _NAMES:
-            group.start(name, f"fetch.agent={name}")
-        group.seed(served.web.seeds)
+        trial.begin("one", FULL)
         late: list[int] = []
         for number in range(times):
             share = 0.3 + 0.6 * number / times
             trial.at(share, "a disk is full", lambda: late.append(_filled(trial, disk)))
-            trial.excused += LENT
         trial.end()
         said = len(trial.said(FULL, "waiting"))
         verdict = trial.verdict(

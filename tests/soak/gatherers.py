@@ -30,7 +30,7 @@ def disasters(
     ):
         trial = Trial(group, served, progress)
         trial.begin("one", "two")
-        trial.at(0.1, "a third joins", lambda: group.start("three"))
+        trial.at(0.1, "a third joins", lambda: trial.start("three"))
         trial.at(0.25, "one is killed and started again", lambda: trial.restart("two"))
         if lose_one:
             trial.at(0.5, "one is lost with its disk", lambda: _lost(trial, "two"))

@@ -24,7 +24,7 @@ from tests.gatherers import Gatherers, gatherers
 from tests.servers import redis_server
 from tests.soak import Failed
 from tests.soak.progress import Progress
-from tests.soak.trial import AGAIN, LENT, SETTINGS, Trial
+from tests.soak.trial import AGAIN, SETTINGS, Trial
 
 NAMES: Final = ("one", "two", "three")
 DELAY_S: Final = 0.05
@@ -67,7 +67,7 @@ def stand_still(
     ):
         trial = Trial(group, served, progress)
         for name in NAMES:
-            group.start(name, f"fetch.agent={name}")
+            trial.start(name)
         group.until(lambda members: members.keys() == set(NAMES), "three members")
         group.seed(served.web.seeds)
         halts: list[Halt] = []
@@ -99,7 +99,6 @@ def _too_soon(trial: Trial, halts: Sequence[Halt]) -> Iterator[str]:
 
 def _round(trial: Trial, rng: random.Random, for_s: float, halts: list[Halt]) -> int:
     """Stop one and the leader, until a third has made a plan; the token of the leader that was stopped."""
-    group = trial.group
     first, leader = _halted(trial, rng)
     began = time.monotonic()
     token = int(trial.said(leader, "leads a round")[-1]["token"])
@@ -109,8 +108,7 @@ def _round(trial: Trial, rng: random.Random, for_s: float, halts: list[Halt]) ->
     trial.until(lambda: time.monotonic() > began + for_s, "the leases to end")
     for name in (first, leader):
         halts.append(Halt(name, time.time()))
-        group.go_on(name)
-        trial.excused += LENT
+        trial.go_on(name)
     return token
 
 
@@ -119,13 +117,13 @@ def _halted(trial: Trial, rng: random.Random) -> tuple[str, str]:
     group = trial.group
     for first in rng.choices(NAMES, k=_TRIES):
         trial.until(lambda: _is_calm(group), "all ranges to be held, and no plan to be wanted")
-        group.halt(first)
+        trial.halt(first)
         try:
             leader = trial.leading(timeout_s=_HANDED_S)
         except TimeoutError:  # the wish was handed to the one that stands still
-            group.go_on(first)
+            trial.go_on(first)
             continue
-        group.halt(leader)
+        trial.halt(leader)
         return first, leader
     raise Failed("nobody but the one that stood still has led")
 
@@ -189,13 +187,13 @@ def be_thought_lost(pages: int, hosts: int, rng: random.Random, progress: Progre
 
 def _outlast(trial: Trial, name: str, for_s: float) -> None:
     group = trial.group
-    group.halt(name)
+    trial.halt(name)
     began = time.monotonic()
     facts = group.members()[name].pulse.facts
     trial.excused += int(facts["done"]) + int(facts["moved"]) + AGAIN
     trial.until(lambda: _is_missed(trial), "a plan without it")
     trial.until(lambda: time.monotonic() > began + for_s, "its time")
-    group.go_on(name)
+    trial.go_on(name)
 
 
 def _is_missed(trial: Trial) -> bool:

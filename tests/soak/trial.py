@@ -11,6 +11,8 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from http.client import HTTPException
 from typing import Any, Final
 
 from gcs.config import Config
@@ -23,6 +25,7 @@ from gcs.simulate.verdict import Verdict
 from gcs.store.store import Store
 from tests.crawling import Server
 from tests.gatherers import Gatherers
+from tests.scrapes import scrape
 from tests.servers import until
 from tests.soak import Failed
 from tests.soak.progress import Progress
@@ -31,12 +34,10 @@ CONCURRENCY: Final = 16
 SETTINGS: Final = (f"fetch.concurrency={CONCURRENCY}", "log.format=json")
 HELD: Final = CONCURRENCY + UNREAD + BATCH + READ_AT_ONCE
 """Pages that can be there when nothing is written: under way, unread, in a batch that is being filled."""
-AGAIN: Final = HELD + BATCH + READ_AT_ONCE
-"""Pages that one kill may have fetched again: those, and a batch that is being written."""
-LENT: Final = 2 * PROBES_AT_ONCE
-"""Pages whose time may run out when a gatherer cannot be reached: those that it had lent for others to try,
-and those that it was trying."""
+AGAIN: Final = HELD + BATCH + READ_AT_ONCE + PROBES_AT_ONCE
+"""Pages that one kill may have fetched again: those, a batch that is being written, and what others try."""
 _LOOK_EVERY_S: Final = 0.05
+_ASK_EVERY_S: Final = 0.25
 
 
 class Trial:
@@ -51,16 +52,28 @@ class Trial:
         self.kills = 0
         self.excused = 0
         """Pages that may have been fetched twice for what was done so far."""
+        self._unanswered: dict[int, int] = {}
+        """By process: URLs that it had lent to others, and that came back without an answer."""
+        self._halted: set[str] = set()
+        self._asked_at = 0.0
         self._codes: dict[str, int] = {}
         self._detected_s = 0.0
 
     # What is done
 
+    def start(self, name: str, *settings: str, within: Sequence[str] = ()) -> None:
+        """Start a gatherer, or start it again; the web's server sees its name."""
+        told = (f"fetch.agent={name}", f"metrics.listen={self._metrics(name)}")
+        self.group.start(name, *told, *settings, within=within)
+
     def begin(self, *names: str) -> None:
         """Start some gatherers, and give them the seeds."""
         for name in names:
-            self.group.start(name)
+            self.start(name)
         self.group.seed(self.served.web.seeds)
+
+    def _metrics(self, name: str) -> str:
+        return f"unix:{self.group.place}/{name}.metrics"
 
     def at(self, share: float, what: str, act: Callable[[], object]) -> None:
         """Do something when so much of the web has been fetched."""
@@ -75,7 +88,18 @@ class Trial:
         while not condition():
             if time.monotonic() > deadline:
                 raise Failed(f"waited {self._timeout_s:.0f} s in vain for {what}: {self.group.members()}")
-            time.sleep(_LOOK_EVERY_S)
+            self._look()
+
+    def _look(self) -> None:
+        """Let a moment pass, and see now and then what was lent in vain."""
+        time.sleep(_LOOK_EVERY_S)
+        if time.monotonic() < self._asked_at + _ASK_EVERY_S:
+            return
+        self._asked_at = time.monotonic()
+        for name in self.group.processes.keys() - self._halted:
+            with suppress(OSError, HTTPException):  # it has not begun, or is over
+                seen = scrape(self._metrics(name))["gcs_unanswered_urls_total"]
+                self._unanswered[self.group.pid(name)] = round(seen)
 
     def show(self, what: str) -> None:
         """Say what happens now."""
@@ -96,7 +120,17 @@ class Trial:
         """Kill a gatherer, and start it again."""
         self.kill(name)
         time.sleep(1.0)
-        self.group.start(name)
+        self.start(name)
+
+    def halt(self, name: str) -> None:
+        """Let a gatherer stand still."""
+        self.group.halt(name)
+        self._halted.add(name)
+
+    def go_on(self, name: str) -> None:
+        """Let it go on."""
+        self._halted.remove(name)
+        self.group.go_on(name)
 
     def leading(self, timeout_s: float = 60) -> str:
         """Have a new plan made; whoever leads the round, as soon as it does. Raises TimeoutError."""
@@ -144,7 +178,7 @@ class Trial:
                 break
             if time.monotonic() > deadline:
                 raise Failed(f"it did not end: {self.group.members()}")
-            time.sleep(_LOOK_EVERY_S)
+            self._look()
         self._detected_s = time.monotonic() - quiet_at
         self._codes = self.group.wait(1, but=but)
 
@@ -156,16 +190,20 @@ class Trial:
             raise Failed(", ".join(filter(None, wrong)))
         return (
             f"{seen.pages:,} pages, coverage {seen.coverage:.4f}, "
-            f"{seen.duplicates} fetched again (at most {self.excused} may be), "
+            f"{seen.duplicates} fetched again (at most {self._may_be_again} may be), "
             f"{len(seen.forbidden)} forbidden, balanced, ended {self._detected_s:.1f} s after the last page"
         )
+
+    @property
+    def _may_be_again(self) -> int:
+        return self.excused + sum(self._unanswered.values())
 
     def _seen(self, seen: Verdict) -> Iterator[str]:
         """What the server of the web has to complain of."""
         if seen.missing:
             yield f"{len(seen.missing)} pages missing, such as {sorted(seen.missing)[:3]}"
-        if seen.duplicates > self.excused:
-            yield f"{seen.duplicates} pages fetched again, of {self.excused} that may be"
+        if seen.duplicates > self._may_be_again:
+            yield f"{seen.duplicates} pages fetched again, of {self._may_be_again} that may be"
         if seen.forbidden:
             yield f"{len(seen.forbidden)} forbidden pages"
         if any(self._codes.values()):
