@@ -22,7 +22,7 @@ def test_bad_network(progress: Progress) -> None:
 def test_partition(progress: Progress) -> None:
     """Groups that are cut off from Redis, one or all, fetch what they own, and go on together later."""
     try:
-        assert "coverage 1.0000" in part(800, 12, random.Random(1), progress)
+        assert "coverage 1.0000" in part(1500, 12, random.Random(1), progress)
     except Skipped as reason:
         pytest.skip(str(reason))
 
@@ -30,7 +30,7 @@ def test_partition(progress: Progress) -> None:
 def test_partition_until_thought_lost(progress: Progress) -> None:
     """A group that is cut off until it is thought lost hands over what it has when it is back."""
     try:
-        assert "coverage 1.0000" in be_apart(800, 12, random.Random(1), progress, for_s=6)
+        assert "coverage 1.0000" in be_apart(1500, 12, random.Random(1), progress, for_s=6)
     except Skipped as reason:
         pytest.skip(str(reason))
 

@@ -1,7 +1,7 @@
 """The act `network`: connections to Redis are cut, refused and delayed, and replies are lost on their way.
 
-Each gatherer has a network of its own, so that what happens to one does not happen to the others. Nothing that
-was asked is done twice, and nothing is lost: a request without a reply is sent again with its number.
+Each gatherer has a network of its own, so that what happens to one does not happen to the others. Nothing
+that was asked is done twice, and nothing is lost: a request without a reply is sent again with its number.
 """
 
 from __future__ import annotations

@@ -56,9 +56,17 @@ class _Parting:
         self.trial.until(lambda: time.time() > began + for_s, "the time")
         for group in groups:
             self.network.heal(group)
-        healed = time.time()
         log = read_log(self.trial.served.log)
-        return sum(each.agent in names and began < each.start < healed for each in log)
+        fetched = sum(each.agent in names and each.start > began for each in log)
+        # Who has said a second time that it lives has looked around after the first.
+        beats = self._beats()
+        self.trial.until(
+            lambda: all(self._beats()[name] >= beats[name] + 2 for name in names), "all to be back"
+        )
+        return fetched
+
+    def _beats(self) -> dict[str, int]:
+        return {name: member.beat for name, member in self.trial.group.members().items()}
 
 
 def part(pages: int, hosts: int, rng: random.Random, progress: Progress, *, times: int = 1) -> str:

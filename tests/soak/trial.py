@@ -44,7 +44,7 @@ class Trial:
     """One such crawl, in this order: `at` some points something is done, `end`, `verdict`."""
 
     def __init__(
-        self, group: Gatherers, served: Server, progress: Progress, *, timeout_s: float = 300
+        self, group: Gatherers, served: Server, progress: Progress, *, timeout_s: float = 120
     ) -> None:
         self.group, self.served = group, served
         self._progress, self._timeout_s = progress, timeout_s
