@@ -72,7 +72,7 @@ class Network:
                 )
                 self._run(place, "ip", "link", "set", link, "up")
                 # The web is at addresses that otherwise never leave a machine.
-                self._run(place, "sysctl", "-qw", f"net.ipv4.conf.{link}.route_localnet=1")
+                self._run(place, "sh", "-c", f"echo 1 > /proc/sys/net/ipv4/conf/{link}/route_localnet")
         self._run(group, "ip", "route", "del", "local", "127.0.0.0/8", "dev", "lo", "table", "local")
         self._run(group, "ip", "route", "add", "127.0.0.0/8", "via", f"10.{self._number(group)}.0.1")
 
@@ -82,7 +82,7 @@ def network(groups: Sequence[str]) -> Iterator[Network]:
     """A hub and groups around it, for the length of a block; raises CannotConnect."""
     if sys.platform != "linux" or os.geteuid() != 0:
         raise CannotConnect("only root can make networks")
-    programs = {name: shutil.which(name) for name in ("ip", "nsenter", "unshare", "sysctl")}
+    programs = {name: shutil.which(name) for name in ("ip", "nsenter", "unshare")}
     for name, path in programs.items():
         if path is None:
             raise CannotConnect(f"{name} is not installed")
