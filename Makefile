@@ -29,7 +29,7 @@ help:  ## Say what can be made
 	    printf 'make %-12s %s\n' "$$target" "$$what"; \
 	done
 
-test: lint $(VENV)/.redis  ## Lint, type-check, run the tests, require the coverage
+test: lint $(VENV)/.redis $(VENV)/.iproute  ## Lint, type-check, run the tests, require the coverage
 	@echo "test: running the tests under coverage"
 	@$(BIN)/coverage erase
 	@run() { $(BIN)/coverage run -m pytest "$$@" $(PYTEST_ARGS) || test $$? = $(NO_TESTS); }; \
@@ -55,7 +55,7 @@ demo: $(VENV)/.installed  ## Crawl a synthetic web to its end (DEMO_ARGS="--host
 bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace store crawl together handover balance", BENCH_ARGS)
 	@for bench in $(BENCH); do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
 
-soak: $(VENV)/.redis  ## Kill workers, servers and crawls for a long time (SOAK_ARGS)
+soak: $(VENV)/.redis $(VENV)/.iproute  ## Kill, stop and cut off workers, servers and gatherers for long (SOAK_ARGS)
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
 
 docs-check: $(VENV)/.installed  ## Check that what the documents name exists
@@ -100,4 +100,11 @@ $(VENV)/.redis: $(VENV)/.installed
 	    echo "setup: installing Redis's server program for the tests (redis-tools, with apt)"; \
 	    { $(call apt_install,redis-tools) && ln -sf "$$(command -v redis-check-rdb)" $(BIN)/redis-server; } || \
 	    { echo "No redis-server was found and none could be installed; put Redis 7 or newer on the PATH."; exit 1; }; }
+	@touch $@
+
+# For tests alone, which say that they are skipped where it is missing.
+$(VENV)/.iproute: $(VENV)/.installed
+	@command -v ip >/dev/null || { \
+	    echo "setup: installing ip for tests in which networks are cut (iproute2, with apt)"; \
+	    { $(call apt_install,iproute2); } || echo "setup: it could not be installed; those tests are skipped"; }
 	@touch $@

@@ -19,6 +19,7 @@ import trio
 import trio.testing
 
 from tests import effort, servers
+from tests.soak.progress import Progress
 from tuplespace import library, pump, wire
 
 SetClock = Callable[[servers.Node, str, int], None]
@@ -91,6 +92,13 @@ def redis_node() -> Iterator[servers.Node]:
     """A shared Redis on a TCP port."""
     with servers.redis_server("redis") as node:
         yield node
+
+
+@pytest.fixture
+def progress() -> Iterator[Progress]:
+    """Of an act of the soak; says nothing that anybody sees."""
+    with contextlib.closing(Progress(every_s=1000.0)) as shown:
+        yield shown
 
 
 @pytest.fixture

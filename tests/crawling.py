@@ -111,8 +111,9 @@ def server(
     slowness: float = 0.0,
     hosts_per_address: int = 1,
     latency_ms: float = 0.0,
+    within: Sequence[str] = (),
 ) -> Iterator[Server]:
-    """Serve a web, without delays unless asked for, in a process of its own."""
+    """Serve a web, without delays unless asked for, in a process of its own; `within` runs it elsewhere."""
     into.mkdir(exist_ok=True)
     arguments = [
         "--seed",
@@ -134,6 +135,7 @@ def server(
     ]
     with subprocess.Popen(
         [
+            *within,
             sys.executable,
             "-m",
             "gcs.simulate.webserver",

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from gcs.board import Board, Member
 from gcs.config import Config, load
 from gcs.core.rulings import Rulings
 from tests.crawling import ROOT, command
-from tests.servers import Node
+from tests.servers import Node, state, until
 
 PACE = (
     "member.heartbeat=200ms",
@@ -45,11 +45,8 @@ class Process:
 
     name: str
     directory: Path
+    log: Path
     child: subprocess.Popen[bytes] | None = None
-    log: Path = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.log = self.directory.with_suffix(".log")
 
 
 class Gatherers:
@@ -80,10 +77,19 @@ class Gatherers:
         """The configuration that they share."""
         return load(overrides=self._settings, environ={}, system_file=Path("/nonexistent")).config
 
-    def start(self, name: str, *settings: str) -> None:
-        """Start one, or start it again."""
-        process = self.processes.setdefault(name, Process(name, self.place / name))
-        line = command("gatherer", "--into", str(process.directory), hosts=self.served.hosts)
+    def put(self, name: str, directory: Path) -> None:
+        """Let one that was not started yet keep its store elsewhere."""
+        self.processes[name] = Process(name, directory, self.place / f"{name}.log")
+
+    def _process(self, name: str) -> Process:
+        if name not in self.processes:
+            self.put(name, self.place / name)
+        return self.processes[name]
+
+    def start(self, name: str, *settings: str, within: Sequence[str] = ()) -> None:
+        """Start one, or start it again; `within` is what makes its command run elsewhere."""
+        process = self._process(name)
+        line = [*within, *command("gatherer", "--into", str(process.directory), hosts=self.served.hosts)]
         for each in (*self._settings, f"member.name={name}", *settings):
             line += ["-s", each]
         with process.log.open("ab") as log:
@@ -100,7 +106,7 @@ class Gatherers:
 
     def help(self, name: str, invitation: Path, *options: str, settings: Sequence[str] = ()) -> None:
         """Start a helper, or start it again."""
-        process = self.processes.setdefault(name, Process(name, self.place / name))
+        process = self._process(name)
         runtime = self.place / f"{name}.run"
         runtime.mkdir(exist_ok=True, mode=0o700)
         line = command("helper", "--invitation", str(invitation), *options, hosts=self.served.hosts)
@@ -116,6 +122,22 @@ class Gatherers:
         assert child is not None
         child.send_signal(signal.SIGKILL)
         child.wait()
+
+    def halt(self, name: str) -> None:
+        """Let one stand still, as if its machine hung."""
+        pid = self.pid(name)
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: state(pid) == "T", f"{name} to stand still")
+
+    def go_on(self, name: str) -> None:
+        """Let one that stands still go on."""
+        os.kill(self.pid(name), signal.SIGCONT)
+
+    def pid(self, name: str) -> int:
+        """Its process."""
+        child = self.processes[name].child
+        assert child is not None
+        return child.pid
 
     def lose(self, name: str) -> None:
         """Kill one, and delete its disk."""

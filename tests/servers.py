@@ -58,6 +58,7 @@ class Node:
     admin_url: str = field(repr=False)  # of the default user, who may do everything
     port: int  # 0 when it listens on a unix socket only
     arguments: Sequence[str] = ()
+    within: Sequence[str] = ()  # what makes its command run elsewhere, such as in another namespace
     _process: Supervised | None = None
 
     @property
@@ -82,7 +83,7 @@ class Node:
     def start(self) -> None:
         """Starts the process and waits until it answers."""
         self._process = spawn(
-            [self.binary, self.directory / "server.conf", *self.arguments],
+            [*self.within, self.binary, self.directory / "server.conf", *self.arguments],
             lock=self.directory / "server.lock",
             log=self.directory / "server.log",
             remove=[self.directory],
@@ -109,7 +110,7 @@ class Node:
     def pause(self) -> None:
         """Stops the process as if its machine hung: connections stay open, nothing is answered."""
         os.kill(self.pid, signal.SIGSTOP)
-        until(lambda: _state(self.pid) == "T", "the server to be stopped")
+        until(lambda: state(self.pid) == "T", "the server to be stopped")
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -142,7 +143,9 @@ class SentinelGroup:
 
     @property
     def url(self) -> str:
-        return f"redis+sentinel://:{quote(PASSWORD, safe='')}@{_addresses(self.sentinels)}/{quote(self.name)}"
+        password = quote(PASSWORD, safe="")
+        place = f"{_addresses(self.sentinels)}/{quote(self.name)}"
+        return f"redis+sentinel://:{password}@{place}?sentinel_password={password}"
 
     @property
     def master(self) -> Node:
@@ -151,10 +154,14 @@ class SentinelGroup:
         (port,) = self._masters()
         return next(server for server in self.servers if server.port == port)
 
-    def failover(self, *, kill: bool = True) -> Node:
-        """Makes another server the master, by killing the present one or by asking; gives the new one."""
+    def failover(self, *, kill: bool = True, before: Callable[[Node], object] = lambda _: None) -> Node:
+        """Makes another server the master, by killing the present one or by asking; gives the new one.
+
+        `before` is called with the present one when all others are in sync.
+        """
         old = self.master
         until(lambda: all(self._is_settled(sentinel, old) for sentinel in self.sentinels), "a calm group")
+        before(old)
         if kill:
             old.kill()
         else:
@@ -242,11 +249,12 @@ def redis_server(
     user: User | None = None,
     unix_socket: bool = False,
     extra: Sequence[str] = (),
+    within: Sequence[str] = (),
 ) -> Iterator[Node]:
     """One server; `binary` is a name from `binaries` or a path, `extra` more lines of configuration."""
     lines = [f"appendonly {'yes' if appendonly else 'no'}", f"appendfsync {appendfsync}", *extra]
     path = _binary(binary, tls_binaries() if tls else binaries())
-    with _node(path, lines, tls=tls, user=user, unix_socket=unix_socket) as node:
+    with _node(path, lines, tls=tls, user=user, unix_socket=unix_socket, within=within) as node:
         yield node
 
 
@@ -346,7 +354,7 @@ def until(condition: Callable[[], object], what: str, *, timeout_s: float = _WAI
 def gone(pid: int) -> bool:
     """True when the process has ended, reaped by its parent or not."""
     try:
-        return _state(pid) == "Z"
+        return state(pid) == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
 
@@ -361,6 +369,7 @@ def _node(
     unix_socket: bool = False,
     sentinel: bool = False,
     port: int | None = None,
+    within: Sequence[str] = (),
 ) -> Iterator[Node]:
     directory = Path(tempfile.mkdtemp(prefix="gcs-test-"))
     if port is None:
@@ -393,6 +402,7 @@ def _node(
         admin_url=admin_url,
         url=admin_url if user is None else url(user.name, user.password),
         arguments=["--sentinel"] if sentinel else [],
+        within=within,
     )
     try:
         node.start()
@@ -453,7 +463,7 @@ def _shares(nodes: Sequence[Node]) -> list[tuple[Node, range]]:
     return [(node, range(bounds[i], bounds[i + 1])) for i, node in enumerate(nodes)]
 
 
-def _state(pid: int) -> str:
+def state(pid: int) -> str:
     """One letter for what the process does: R, S, T…"""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 

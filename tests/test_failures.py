@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 import redis
@@ -814,8 +813,7 @@ async def _answers(space: Space) -> bool:
 async def test_failover() -> None:
     """When Sentinel makes another server the master the client goes on with that one by itself."""
     with servers.sentinel_group("redis") as group:
-        url = f"{group.url}?sentinel_password={quote(servers.PASSWORD)}"
-        async with opened(url) as space, trio.open_nursery() as nursery:
+        async with opened(group.url) as space, trio.open_nursery() as nursery:
             results: list[Tuple] = []
             await space.out("x", 1)
             nursery.start_soon(_append, results, space.in_("y", int))
@@ -833,8 +831,7 @@ async def test_failover() -> None:
 async def test_demotion() -> None:
     """A master that becomes a replica while the client is connected to it is left for the new one."""
     with servers.sentinel_group("redis") as group:
-        url = f"{group.url}?sentinel_password={quote(servers.PASSWORD)}"
-        async with opened(url) as space:
+        async with opened(group.url) as space:
             await space.out("x", 1)
             with admin(group.master) as master:
                 master.wait(1, 5000)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,13 +19,6 @@ from tests.relay import relays
 from tests.servers import redis_server, until
 from tests.soak.gatherers import disasters
 from tests.soak.progress import Progress
-
-
-@pytest.fixture
-def progress() -> Iterator[Progress]:
-    """Says nothing that anybody sees."""
-    with closing(Progress(every_s=1000.0)) as shown:
-        yield shown
 
 
 def test_disasters(progress: Progress) -> None:

@@ -131,7 +131,11 @@ class TestCondition:
 def book(**said: Any) -> dict[str, Any]:
     """A ledger, with nothing in what is not given."""
     names = ["accepted", "moved_in", "moved_out", "erased", "queued", "in_flight", "done", "dropped"]
-    return dict.fromkeys(names, 0) | {"sent": {}, "received": {}, "outboxes": {}, "reasons": {}} | said
+    return (
+        dict.fromkeys(names, 0)
+        | {"sent": {}, "received": {}, "outboxes": {}, "withdrawn": {}, "reasons": {}}
+        | said
+    )
 
 
 class TestLedger:
@@ -162,6 +166,15 @@ class TestLedger:
         assert [pair.missing for pair in audit.pairs] == [-1]
         assert judge(audit, is_stable=False, is_complete=True) is Verdict.MOVING
         assert judge(audit, is_stable=True, is_complete=True) is Verdict.UNBALANCED
+
+    def test_withdrawn(self) -> None:
+        """What was withdrawn from one that was thought gone may have been received; nothing else may be."""
+        for received, missing in ((8, -1), (7, 0), (5, 0), (4, 1)):
+            books = {
+                "a": {**self.BOOKS["a"], "withdrawn": {"b": 2}},
+                "b": {**self.BOOKS["b"], "received": {"a": received}},
+            }
+            assert [pair.missing for pair in add_up(books).pairs] == [missing]
 
     def test_own_side(self) -> None:
         """A ledger that does not add up by itself is wrong, whatever moves."""

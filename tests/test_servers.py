@@ -136,7 +136,8 @@ def test_sentinel_group(binary: str, kill: bool) -> None:
     """When the master of a group is killed or deposed, the sentinels agree on another, which has the data."""
     with servers.sentinel_group(binary) as group:
         addresses = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in group.sentinels)
-        assert group.url == f"redis+sentinel://:{ENCODED}@{addresses}/{group.name}"
+        expected = f"redis+sentinel://:{ENCODED}@{addresses}/{group.name}?sentinel_password={ENCODED}"
+        assert group.url == expected
         old = group.master
         assert old is group.servers[0]
         with old.client() as client:

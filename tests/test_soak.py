@@ -13,7 +13,7 @@ import pytest
 
 from tests import unmeasured
 from tests.servers import binaries
-from tests.soak import Failed, packed, unpacked
+from tests.soak import Failed, Skipped, packed, unpacked
 from tests.soak.__main__ import perform
 from tests.soak.progress import Progress
 from tests.soak.server import Ledger
@@ -180,6 +180,15 @@ class TestVerdict:
 
         assert not perform("act", act)
         assert capsys.readouterr().out == "act: FAIL in 0.0 s: 1 lost; 2 left\n"
+
+    def test_skip(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """An act that cannot be done here says why, and is no failure."""
+
+        def act(progress: Progress) -> str:
+            raise Skipped("only root can do that")
+
+        assert perform("act", act)
+        assert capsys.readouterr().out == "act: SKIP in 0.0 s: only root can do that\n"
 
     def test_bug(self) -> None:
         """An error that is no verdict is not taken for one."""

@@ -100,6 +100,7 @@ class Side:
     applied: Counter[str] = field(default_factory=Counter)
     sent: Counter[str] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)
+    withdrawn: Counter[str] = field(default_factory=Counter)
     numbers: int = 0
 
     def __post_init__(self) -> None:
@@ -212,7 +213,10 @@ class Side:
             elif entry.state is not State.PASSED or not each.always or each.found.key in released:
                 continue
             sent[each.to].append(each.found)
-        for to, number in batch.acked.items():
+        for to, number in batch.withdrawn.items():
+            pieces = [piece for n, piece in self.outbox[to].items() if n <= number]
+            self.withdrawn[to] += sum(len(piece) for piece in pieces if isinstance(piece, list))
+        for to, number in (*batch.acked.items(), *batch.withdrawn.items()):
             self.outbox[to] = {n: piece for n, piece in self.outbox[to].items() if n > number}
         for to, found in sent.items():
             self.put(to, sorted(found))
@@ -326,8 +330,8 @@ class StoreMachine(RuleBasedStateMachine):
     def forget(self, at: int, back: int) -> None:
         """What was acknowledged is deleted; most is, where there is no hope."""
         side, other = self.sides[at], self.sides[1 - at]
-        acked = {other.identity: other.applied[side.identity], GONE: max(0, side.next[GONE] - back)}
-        self._commit(side, Batch(acked=acked))
+        acked = {other.identity: other.applied[side.identity]}
+        self._commit(side, Batch(acked=acked, withdrawn={GONE: max(0, side.next[GONE] - back)}))
 
     @rule(at=SIDES, max_bytes=st.integers(0, 400))
     def deliver(self, at: int, max_bytes: int) -> None:
@@ -479,6 +483,7 @@ class StoreMachine(RuleBasedStateMachine):
                 "erased": side.counters["erased"],
                 "sent": +side.sent,
                 "received": +side.received,
+                "withdrawn": +side.withdrawn,
             }
             came, went = ledger.accepted + ledger.moved_in, ledger.moved_out + ledger.erased
             assert came - went == counts.accepted

@@ -94,11 +94,12 @@ def test_what_was_passed_on_can_be_sent_again(tmp_path: Path) -> None:
     first, again = Found(k("x"), 1, k("p")), Found(k("x"), 9, k("q"))
     with opened(tmp_path) as store:
         store.commit(Batch(passed=[Passed("lost", first)]))
-        store.commit(Batch(passed=[Passed(OTHER, again, always=True)], acked={"lost": 1}))
+        store.commit(Batch(passed=[Passed(OTHER, again, always=True)], withdrawn={"lost": 1}))
         assert letters(store) == [Letter("found", [again], b"")]
         assert store.founds([k("x")]) == [first]
         assert [to for to, box in store.outboxes().items() if box.next > box.first] == [OTHER]
         assert store.ledger().sent == {"lost": 1, OTHER: 1}
+        assert store.ledger().withdrawn == {"lost": 1}
 
 
 def test_a_url_that_was_passed_on_may_become_ours(tmp_path: Path) -> None:

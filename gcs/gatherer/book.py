@@ -23,6 +23,7 @@ def book_of(store: Store) -> dict[str, Any]:
         "erased": ledger.erased,
         "sent": dict(ledger.sent),
         "received": dict(ledger.received),
+        "withdrawn": dict(ledger.withdrawn),
         "queued": counts.queued,
         "done": counts.done,
         "dropped": counts.dropped,

@@ -303,7 +303,7 @@ class Exchange:
             own, passed = self._node.sorted_out(found[mail.FOUND], always=True)
             told = self._node.witnesses(found[mail.KNOWN])
             after = pieces[-1][0]
-            batch = Batch(found=own, passed=passed, told=told, acked={receiver: after})
+            batch = Batch(found=own, passed=passed, told=told, withdrawn={receiver: after})
             await self._node.crawl.commit(batch)
         self._lines.pop(receiver, None)
         inbox = self._board.inbox(receiver)

@@ -10,7 +10,8 @@ URLs that are in flight are queued until their outcome is on disk. Between each 
 
 where A clears its outbox a moment after B has received, so while URLs move, the two sides are of different
 moments. Two audits that say the same are of a crawl that stood still between them, and have to balance.
-Gatherers that are gone for good cannot be asked any more: what was sent to them counts for nothing.
+Gatherers that are gone for good cannot be asked any more: what was sent to them counts for nothing. When B
+was thought gone and is back, it may have received, or not, what A withdrew to send it elsewhere.
 """
 
 from __future__ import annotations
@@ -70,11 +71,14 @@ class Pair:
     received: int
     waiting: int
     """In the sender's outbox."""
+    withdrawn: int
+    """Taken out of it, and sent elsewhere, when the receiver was thought to be gone."""
 
     @property
     def missing(self) -> int:
         """URLs that were sent and are nowhere; below 0, that were received before the outbox was cleared."""
-        return self.sent - self.received - self.waiting
+        unknown = self.sent - self.received - self.waiting
+        return unknown if unknown < 0 else max(0, unknown - self.withdrawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ def add_up(books: Books) -> Audit:
             books[sender]["sent"].get(receiver, 0),
             books[receiver]["received"].get(sender, 0),
             books[sender]["outboxes"].get(receiver, 0),
+            books[sender]["withdrawn"].get(receiver, 0),
         )
         for sender in sorted(books)
         for receiver in sorted(books)
@@ -189,6 +194,7 @@ def _shown(view: View, answers: Answers, found: Audit, verdict: Verdict) -> Answ
                 "sent": pair.sent,
                 "received": pair.received,
                 "outbox": pair.waiting,
+                "withdrawn": pair.withdrawn,
                 "missing": pair.missing,
             }
             for pair in found.pairs
@@ -202,7 +208,11 @@ def _shown(view: View, answers: Answers, found: Audit, verdict: Verdict) -> Answ
     lines = [
         *table(["gatherer", *(column.replace("_", " ") for column in _TOTALS)], rows),
         "",
-        *(table(["from", "to", "sent", "received", "outbox", "missing"], pairs) if pairs else []),
+        *(
+            table(["from", "to", "sent", "received", "outbox", "withdrawn", "missing"], pairs)
+            if pairs
+            else []
+        ),
         *([""] if pairs else []),
         *answers.complaints,
         *_losses(found),

@@ -45,19 +45,29 @@ def post(
     outboxes: Mapping[str, Numbers],
     database: Database,
     writes: Writes,
-) -> tuple[dict[str, Numbers], dict[str, int]]:
-    """Write what a batch puts into outboxes and takes out; the outboxes then, and URLs put in by receiver."""
+) -> tuple[dict[str, Numbers], dict[str, int], dict[str, int]]:
+    """Write what a batch puts into outboxes and takes out.
+
+    Gives the outboxes then, and by receiver the URLs that were put in, and those that were withdrawn.
+    """
     after = dict(outboxes)
     for to, number in batch.acked.items():
         if to in after:
-            after[to] = _acked(to, number, after[to], database, writes)
+            after[to] = _taken_out(to, number, after[to], database, writes)
     sent: dict[str, int] = {}
+    withdrawn: dict[str, int] = {}
+    for to, number in batch.withdrawn.items():
+        if to in after:
+            before = after[to].entries_out
+            after[to] = _taken_out(to, number, after[to], database, writes)
+            if entries := after[to].entries_out - before:
+                withdrawn[to] = entries
     for to, piece in _pieces(batch, passed):
         entries = mail.entries_of(piece)
         after[to] = _put(to, piece, entries, after.get(to, Numbers()), writes)
         if entries:
             sent[to] = sent.get(to, 0) + entries
-    return after, sent
+    return after, sent, withdrawn
 
 
 def _pieces(batch: Batch, passed: Mapping[str, list[Found]]) -> Iterator[tuple[str, bytes]]:
@@ -101,7 +111,7 @@ def _put(to: str, piece: bytes, entries: int, numbers: Numbers, writes: Writes) 
     )
 
 
-def _acked(to: str, number: int, numbers: Numbers, database: Database, writes: Writes) -> Numbers:
+def _taken_out(to: str, number: int, numbers: Numbers, database: Database, writes: Writes) -> Numbers:
     first = min(number + 1, numbers.next)
     if first <= numbers.first:
         return numbers

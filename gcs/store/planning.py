@@ -248,8 +248,9 @@ def write_meta(name: str, value: bytes, writes: Writes) -> None:
 def _status_after(batch: Batch, passed: Mapping[str, list[Found]], draft: Draft) -> Status:
     status, ledger, outboxes = draft.status, draft.status.ledger, draft.status.outboxes
     sent: dict[str, int] = {}
-    if passed or batch.rows or batch.told or batch.mail or batch.acked:
-        outboxes, sent = outbox.post(batch, passed, outboxes, draft.database, draft.writes)
+    withdrawn: dict[str, int] = {}
+    if passed or batch.rows or batch.told or batch.mail or batch.acked or batch.withdrawn:
+        outboxes, sent, withdrawn = outbox.post(batch, passed, outboxes, draft.database, draft.writes)
     moved = _difference(draft)
     counts = status.counts
     return replace(
@@ -270,6 +271,7 @@ def _status_after(batch: Batch, passed: Mapping[str, list[Found]], draft: Draft)
             erased=ledger.erased + draft.erased,
             sent=_sums(ledger.sent, sent),
             received=_sums(ledger.received, batch.received),
+            withdrawn=_sums(ledger.withdrawn, withdrawn),
         ),
         outboxes=outboxes,
         applied=_largest(status.applied, batch.applied),

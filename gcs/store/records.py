@@ -134,6 +134,8 @@ class Batch:
     """By sender: how many URLs this batch has from it, for the ledger."""
     acked: dict[str, int] = field(default_factory=dict)
     """By receiver: the number up to which it has the pieces of its outbox on disk."""
+    withdrawn: dict[str, int] = field(default_factory=dict)
+    """By receiver: the number up to which the pieces of its outbox are not for it any more, as it is gone."""
 
     @property
     def is_work(self) -> bool:
@@ -154,7 +156,7 @@ class Batch:
             sums = getattr(self, name)
             for each, more in getattr(other, name).items():
                 sums[each] = sums.get(each, 0) + more
-        for name in ("applied", "acked"):
+        for name in ("applied", "acked", "withdrawn"):
             numbers = getattr(self, name)
             for each, number in getattr(other, name).items():
                 numbers[each] = max(number, numbers.get(each, 0))
@@ -273,6 +275,8 @@ class Ledger(NamedTuple):
     """By receiver: URLs that were put into its outbox."""
     received: Mapping[str, int] = MappingProxyType({})
     """By sender: URLs that came from it."""
+    withdrawn: Mapping[str, int] = MappingProxyType({})
+    """By receiver: URLs that were taken out of its outbox again; it may have got them all the same."""
 
 
 @dataclass(frozen=True, slots=True)

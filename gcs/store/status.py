@@ -67,7 +67,7 @@ class Status:
                 "journal": {kind: (each.head, each.tail) for kind, each in self.journal.items()},
                 "reasons": self.reasons,
                 "counters": self.counters,
-                "ledger": (*ledger[:4], dict(ledger.sent), dict(ledger.received)),
+                "ledger": (*ledger[:4], *map(dict, ledger[4:])),
                 "outboxes": self.outboxes,
                 "applied": self.applied,
             }

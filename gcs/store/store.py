@@ -314,7 +314,7 @@ class Store:
     def ledger(self) -> Ledger:
         """Where URLs came from and went to."""
         ledger = self._status.ledger
-        return ledger._replace(sent=dict(ledger.sent), received=dict(ledger.received))
+        return Ledger(*ledger[:4], *map(dict, ledger[4:]))
 
     @property
     def identity(self) -> str:

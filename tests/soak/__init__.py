@@ -2,12 +2,22 @@
 
     python -m tests.soak --act workers --act server --act cancels --seed 7 --server redis
 
-Four acts, each with a verdict of one line:
+Acts, each with a verdict of one line:
 
 - `workers`: jobs go through worker processes that are killed with SIGKILL at random moments.
 - `server`: the server is killed with SIGKILL and started again, under producers and consumers.
 - `cancels`: takes are cancelled within a millisecond of the matching `out`, before and after it.
 - `crawl`: a crawl is killed with SIGKILL and resumed, again and again.
+- `gatherers`, `loss`: gatherers that crawl together, their leader and Redis are killed; a disk is lost.
+- `standstill`, `returned`: gatherers and the leader are stopped with SIGSTOP and go on later.
+- `network`: connections to Redis are cut, delayed and refused, and replies are lost.
+- `partition`: groups of gatherers are cut off from Redis, and so from each other.
+- `full`: a gatherer's disk is full for a while.
+- `failover`: Sentinel makes a replica the master that has missed something.
+- `helpers`: helpers come, go and are killed.
+- `simulation`: whole clusters in one process.
+
+What an act needs and is not there, such as the rights to make a network, makes it say that it was skipped.
 
 What this does not test is power loss. SIGKILL ends a process, but what it has written is in the page
 cache of the operating system and reaches the disk all the same. That `appendfsync always` also
@@ -33,6 +43,10 @@ STALL_S: Final = 60.0
 
 class Failed(Exception):
     """Something was lost, done twice or left over, or nothing moves any more."""
+
+
+class Skipped(Exception):
+    """This machine, or who runs this, cannot do what the act needs; the message says why."""
 
 
 class News:

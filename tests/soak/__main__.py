@@ -11,19 +11,40 @@ from functools import partial
 
 import click
 
-from tests.soak import Failed
+from tests.soak import Failed, Skipped
 from tests.soak.cancels import cancel_takes
 from tests.soak.crawl import kill_crawl
+from tests.soak.failover import fail_over
+from tests.soak.fulldisk import fill_disk
 from tests.soak.gatherers import disasters
 from tests.soak.helpers import helped
+from tests.soak.network import disturb
+from tests.soak.partition import be_apart, part
 from tests.soak.progress import Progress
 from tests.soak.server import kill_servers
 from tests.soak.simulation import simulate
+from tests.soak.standstill import be_thought_lost, stand_still
 from tests.soak.workers import kill_workers
 
 # In this order: the first one forks, which is best done before there have been any threads.
 HOSTS = 100
-ACTS = ("workers", "server", "cancels", "crawl", "gatherers", "loss", "helpers", "simulation")
+ACTS = (
+    "workers",
+    "server",
+    "cancels",
+    "crawl",
+    "gatherers",
+    "loss",
+    "standstill",
+    "returned",
+    "network",
+    "partition",
+    "apart",
+    "full",
+    "failover",
+    "helpers",
+    "simulation",
+)
 
 
 @click.command()
@@ -55,36 +76,49 @@ def main(
     """Kill workers, servers and crawls for a long time, and account for every tuple and page."""
     seed = random.randrange(1 << 32) if seed is None else seed
     click.echo(f"soak: seed {seed}, server {server}; SIGKILL does not test power loss")
+
+    def chance(act: str) -> random.Random:
+        return random.Random(f"{seed} {act}")
+
     run: dict[str, Callable[[Progress], str]] = {
-        "workers": partial(kill_workers, server, tuples, workers, kills, random.Random(f"{seed} workers")),
-        "server": partial(kill_servers, server, server_kills, random.Random(f"{seed} server")),
-        "cancels": partial(cancel_takes, server, cancels, random.Random(f"{seed} cancels")),
-        "crawl": partial(kill_crawl, crawl_kills, random.Random(f"{seed} crawl")),
-        "gatherers": partial(disasters, pages, HOSTS, random.Random(f"{seed} gatherers")),
-        "loss": partial(disasters, pages, HOSTS, random.Random(f"{seed} loss"), lose_one=True),
-        "helpers": partial(helped, pages, HOSTS, random.Random(f"{seed} helpers")),
-        "simulation": partial(simulate, runs, random.Random(f"{seed} simulation")),
+        "workers": partial(kill_workers, server, tuples, workers, kills, chance("workers")),
+        "server": partial(kill_servers, server, server_kills, chance("server")),
+        "cancels": partial(cancel_takes, server, cancels, chance("cancels")),
+        "crawl": partial(kill_crawl, crawl_kills, chance("crawl")),
+        "gatherers": partial(disasters, pages, HOSTS, chance("gatherers")),
+        "loss": partial(disasters, pages, HOSTS, chance("loss"), lose_one=True),
+        "standstill": partial(stand_still, pages, HOSTS, chance("standstill"), for_s=40, times=3),
+        "returned": partial(be_thought_lost, pages, HOSTS, chance("returned"), for_s=20),
+        "network": partial(disturb, pages, HOSTS, chance("network"), for_s=60),
+        "partition": partial(part, pages, HOSTS, chance("partition"), times=3),
+        "apart": partial(be_apart, pages, HOSTS, chance("apart"), for_s=20),
+        "full": partial(fill_disk, pages, HOSTS, chance("full"), times=3),
+        "failover": partial(fail_over, pages, HOSTS, chance("failover"), times=3),
+        "helpers": partial(helped, pages, HOSTS, chance("helpers")),
+        "simulation": partial(simulate, runs, chance("simulation")),
     }
     failed = [act for act in ACTS if act in (acts or ACTS) and not perform(act, run[act])]
     sys.exit(1 if failed else 0)
 
 
 def perform(act: str, run: Callable[[Progress], str]) -> bool:
-    """Run an act and print its verdict; True when it passed."""
+    """Run an act and print its verdict; True unless it failed."""
     started = time.monotonic()
-    verdict, passed = "", True
+    verdict, word = "", "PASS"
     with closing(Progress(every_s=5.0)) as progress:
         try:
             verdict = run(progress)
         except* Failed as failures:
-            verdict, passed = "; ".join(_sentences(failures)), False
+            verdict, word = "; ".join(_sentences(failures)), "FAIL"
+        except* Skipped as reasons:
+            verdict, word = "; ".join(_sentences(reasons)), "SKIP"
         took_s = time.monotonic() - started
-        progress.say(f"{act}: {'PASS' if passed else 'FAIL'} in {took_s:.1f} s: {verdict}")
-    return passed
+        progress.say(f"{act}: {word} in {took_s:.1f} s: {verdict}")
+    return word != "FAIL"
 
 
-def _sentences(failures: ExceptionGroup[Failed]) -> list[str]:
-    """What failed, out of nested groups."""
+def _sentences(failures: ExceptionGroup[Exception]) -> list[str]:
+    """What failed, or could not be, out of nested groups."""
     found: list[str] = []
     for each in failures.exceptions:
         found += _sentences(each) if isinstance(each, ExceptionGroup) else [str(each)]

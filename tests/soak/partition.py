@@ -1,0 +1,125 @@
+"""The acts `partition` and `apart`: two groups of gatherers are cut off from Redis, and so from each other.
+
+First one group, then both. Nobody hears of that: what they send is lost on its way. They go on with what they
+own, and with the crawl when they are connected again.
+
+Or a group is cut off for longer than gatherers are remembered. It stops fetching before that; the other takes
+over what it had and fetches it again, and gets what it has when it is back.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from gcs.simulate.verdict import read_log
+from tests.crawling import server
+from tests.gatherers import gatherers
+from tests.networks import HUB, CannotConnect, Network, network
+from tests.servers import PASSWORD, redis_server
+from tests.soak import Skipped
+from tests.soak.progress import Progress
+from tests.soak.trial import AGAIN, SETTINGS, Trial
+
+WEST, EAST = "west", "east"
+MEMBERS: Final = {WEST: ("one", "two"), EAST: ("three",)}
+LATENCY_MS: Final = 50.0
+_PORT: Final = 6379
+_SILENT: Final = "no heartbeat"
+
+
+@dataclass(frozen=True, slots=True)
+class _Parting:
+    """A crawl whose gatherers can be parted."""
+
+    trial: Trial
+    network: Network
+
+    def cut(self, groups: Sequence[str], *, for_s: float) -> int:
+        """Cut groups off until all in them have noticed, and for a while; gives what they fetched then."""
+        names = [name for group in groups for name in MEMBERS[group]]
+        said = self.trial.said
+        before = {name: len(said(name, _SILENT)) for name in names}
+        began = time.time()
+        for group in groups:
+            self.network.cut(group)
+        self.trial.until(
+            lambda: all(len(said(name, _SILENT)) > before[name] for name in names), "all to notice it"
+        )
+        self.trial.until(lambda: time.time() > began + for_s, "the time")
+        for group in groups:
+            self.network.heal(group)
+        log = read_log(self.trial.served.log)
+        fetched = sum(each.agent in names and each.start > began for each in log)
+        # Who has said a second time that it lives has looked around after the first.
+        beats = self._beats()
+        self.trial.until(
+            lambda: all(self._beats()[name] >= beats[name] + 2 for name in names), "all to be back"
+        )
+        return fetched
+
+    def _beats(self) -> dict[str, int]:
+        return {name: member.beat for name, member in self.trial.group.members().items()}
+
+
+def part(pages: int, hosts: int, rng: random.Random, progress: Progress, *, times: int = 1) -> str:
+    """Cut one group off, then both; gives the verdict, or raises Failed or Skipped."""
+    with _parting(pages, hosts, rng, progress) as parting:
+        trial, fetched = parting.trial, list[int]()
+        for number in range(times):
+            share = 0.2 + 0.6 * number / times
+            trial.at(share, "one group is cut off", lambda: fetched.append(parting.cut([WEST], for_s=3)))
+            share += 0.3 / times
+            trial.at(share, "both groups are", lambda: fetched.append(parting.cut([WEST, EAST], for_s=3)))
+        trial.end()
+        verdict = trial.verdict("nothing was fetched by those who were cut off" if not sum(fetched) else "")
+        return f"{2 * times} cuts, during which {sum(fetched)} pages were fetched; {verdict}"
+
+
+def be_apart(pages: int, hosts: int, rng: random.Random, progress: Progress, *, for_s: float) -> str:
+    """Cut one group off until it is thought lost; gives the verdict, or raises Failed or Skipped."""
+    with _parting(pages, hosts, rng, progress, f"member.forget_after={for_s / 2:.1f}s") as parting:
+        trial = parting.trial
+        trial.at(0.3, "one group is cut off", lambda: parting.cut([WEST], for_s=for_s))
+        facts = [trial.group.members()[name].pulse.facts for name in MEMBERS[WEST]]
+        trial.excused += sum(int(each["done"]) + int(each["moved"]) + AGAIN for each in facts)
+        trial.end()
+        plans = trial.said(MEMBERS[EAST][0], "published a plan")
+        missed = any("lost" in plan["reason"] for plan in plans)
+        verdict = trial.verdict("" if missed else "nobody was thought lost")
+        return f"two were cut off for {for_s:.0f} s and thought lost; {verdict}"
+
+
+@contextmanager
+def _parting(
+    pages: int, hosts: int, rng: random.Random, progress: Progress, *settings: str
+) -> Iterator[_Parting]:
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        try:
+            made = stack.enter_context(network(list(MEMBERS)))
+        except CannotConnect as error:
+            raise Skipped(str(error)) from error
+        hub = made.within(HUB)
+        seed = rng.randrange(1000)
+        web = server(place / "web", seed, hosts=hosts, pages=pages, latency_ms=LATENCY_MS, within=hub)
+        served = stack.enter_context(web)
+        # We reach it by its socket, for namespaces are about networks only.
+        listen = [f"port {_PORT}", f"bind {' '.join(map(made.address, MEMBERS))}"]
+        redis = stack.enter_context(redis_server("redis", unix_socket=True, extra=listen, within=hub))
+        wanted = [*SETTINGS, "redis.timeout=2s", "fetch.per_host=4", *settings]
+        group = stack.enter_context(gatherers(redis, served, place / "gatherers", wanted))
+        trial = Trial(group, served, progress)
+        for side, names in MEMBERS.items():
+            url = f"redis://:{quote(PASSWORD, safe='')}@{made.address(side)}:{_PORT}/0"
+            for name in names:
+                trial.start(name, f"redis.url={url}", within=made.within(side))
+        group.seed(served.web.seeds)
+        yield _Parting(trial, made)
