@@ -218,7 +218,7 @@ def crawl(
     """Crawl from these URLs on, until there is nothing left or a limit is reached."""
     if rules:
         invocation = replace(invocation, overrides=(*invocation.overrides, f"crawl.scope={' '.join(rules)}"))
-    from gcs.gatherer import fleet, parts, session
+    from gcs.gatherer import parts, session
     from gcs.gatherer.crawl import Limits
     from gcs.gatherer.seeds import read_seeds
 
@@ -231,6 +231,8 @@ def crawl(
     request = session.Request(every, directory, resume, expansion, kept, limits)
     if gatherers == 1:
         ctx.exit(session.crawl(loaded.config, request))
+    from gcs.gatherer import fleet
+
     ctx.exit(fleet.crawl(loaded.config, request, gatherers))
 
 

@@ -26,7 +26,7 @@ from gcs.core.placement import (
     rendezvous,
 )
 from gcs.core.placement.paces import Paces, digamma, trigamma
-from gcs.core.placement.plan import by_site, compiled, end_of
+from gcs.core.plan import by_site, compiled, end_of
 from gcs.core.tree import Expansion
 from gcs.core.urls import canonical, key
 from gcs.domains import registered_domain

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from gcs import config
 from gcs.core.urls import key
-from gcs.store import segments
-from gcs.store.columns import batch_of_columns, pack_columns, pack_row
+from gcs.store import parquet, segments
+from gcs.store.columns import pack_columns, pack_row
 from gcs.store.database import JOURNAL, Database
+from gcs.store.parquet import batch_of_columns
 from gcs.store.records import Batch, Finished, State
 from gcs.store.store import Store
 from gcs.summary.records import Edge, Heading, Summary
@@ -222,7 +223,7 @@ def test_links_come_back_whatever_they_say(pages: list[tuple[str, list[tuple[str
 
 def test_a_large_segment_is_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are read back some at a time, and each time become a row group."""
-    monkeypatch.setattr(segments, "_GROUP_BYTES", 1_000)
+    monkeypatch.setattr(parquet, "_GROUP_BYTES", 1_000)
     with opened(tmp_path) as store:
         for number in range(10):
             store.commit(Batch(finished=[page(10 * number + n) for n in range(10)]))

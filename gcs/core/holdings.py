@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from gcs.core.placement import Plan
+from gcs.core.plan import Plan
 from gcs.core.urls import AFTER, PATH
 
 NOBODY: Final = ""

@@ -7,17 +7,19 @@ import math
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 import structlog
 import trio
 
-from gcs.core.estimate import Progress
 from gcs.gatherer.crawl import Crawl, Ending
 from gcs.gatherer.tally import Pace, Tally, most, size
 from gcs.store.records import Counts
 from gcs.store.store import Store
+
+if TYPE_CHECKING:
+    from gcs.core.estimate import Progress
 
 EVERY_S: Final = 1.0
 LOG_EVERY_S: Final = 10.0

@@ -15,7 +15,6 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import msgpack
-import pyarrow as pa
 import structlog
 import trio
 
@@ -80,7 +79,6 @@ def crawl(config: Config, request: Request) -> ExitCode:
 
 def spare_memory() -> None:
     """Give back what was freed: threads and large tables would keep a sixth of the memory for later."""
-    pa.set_memory_pool(pa.system_memory_pool())
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:  # glibc
         mallopt(_M_ARENA_MAX, 1)

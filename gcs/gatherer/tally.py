@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from gcs.core import estimate
 from gcs.core.sampling import Frequent
+
+if TYPE_CHECKING:
+    from gcs.core.estimate import Progress
 
 VERSION: Final = 2
 _TABLE: Final = 500
@@ -72,8 +74,11 @@ class Tally:
             self.types.merge(other.types)
             self.hosts.merge(other.hosts)
 
-    def progress(self) -> estimate.Progress | None:
+    def progress(self) -> Progress | None:
         """How far along it is, as far as can be said; None before the first page."""
+        # Not before it is asked for: it takes NumPy.
+        from gcs.core import estimate
+
         return estimate.halfway(self.history) if self.history else None
 
     def to_bytes(self) -> bytes:

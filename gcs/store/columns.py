@@ -1,20 +1,18 @@
-"""Rows on their way to Parquet: how each page's are packed for the journal, and the tables they become.
+"""Rows on their way to Parquet: how each page's are packed for the journal.
 
 They are packed at once where they are made, while they are at hand, and what is packed only has to be
 appended to other. A summary is packed value by value. The links of a page are columns, and all texts of a
 column are packed as one, with a zero byte between them, so that nothing is done link by link in Python:
-NumPy splits them. A packed text without a zero byte holds for all links of its page, as most of "rel" and
-"kind" do.
+`gcs.store.parquet` splits them. A packed text without a zero byte holds for all links of its page, as most of
+"rel" and "kind" do.
 
 Nothing here knows what columns mean; a schema says what they are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgpack
-import numpy as np
-import pyarrow as pa
 
 from gcs.store.records import NO_ROWS, Packed
 
@@ -56,38 +54,3 @@ def _joined(texts: str | Sequence[str]) -> str:
     if joined.count(_BETWEEN) >= len(texts):
         joined = _BETWEEN.join([each.replace(_BETWEEN, _INSTEAD) for each in texts])
     return joined
-
-
-def batch_of_rows(packed: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows that `pack_row` packed, and that were put together, in order."""
-    columns = zip(*_unpacked(packed, raw=False), strict=True)
-    arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def batch_of_columns(packed: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows that `pack_columns` packed, and that were put together, in order."""
-    rows, texts = zip(*_unpacked(packed, raw=True), strict=True)
-    arrays = [_split(list(map(_repeated, column, rows))) for column in zip(*texts, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _unpacked(packed: bytes, *, raw: bool) -> Iterator[Any]:
-    unpacker = msgpack.Unpacker(use_list=False, raw=raw, max_buffer_size=len(packed))
-    unpacker.feed(packed)
-    yield from unpacker
-
-
-def _repeated(joined: bytes, rows: int) -> bytes:
-    """The joined texts of a page, also if one was packed for all."""
-    return joined if rows == 1 or b"\0" in joined else b"\0".join([joined] * rows)
-
-
-def _split(joined: Sequence[bytes]) -> pa.StringArray:
-    """All texts of some pages; pyarrow's own function for it brings 13 MB of others into memory."""
-    data = np.frombuffer(b"\0".join(joined) + b"\0", np.uint8)
-    is_text = data != 0
-    ends = np.flatnonzero(~is_text)
-    offsets = np.zeros(len(ends) + 1, np.int32)
-    offsets[1:] = ends - np.arange(len(ends))
-    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data[is_text]))

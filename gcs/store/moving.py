@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import msgpack
-import numpy as np
 import zstandard
 
 from gcs.store.encoding import STATE, TIME_BYTES, TRIED, unzigzag, varints
@@ -68,6 +67,8 @@ def pack(
     """A chunk with entries of the table of rows; empty if there are none."""
     if not entries:
         return b""
+    import numpy as np
+
     numbers: dict[bytes, int] = {}
     kind_of, at, tails = [], [], []
     for _, row in entries:
@@ -126,6 +127,8 @@ def unpack(chunk: bytes) -> Chunk:
 
 
 def _unpacked(said: Any) -> Chunk:
+    import numpy as np
+
     joined, parents, reasons, kinds, kind_of, at, lengths, tails = said
     known = [Kind(*kind) for kind in kinds]
     for kind in known:

@@ -57,6 +57,11 @@ class Passed(NamedTuple):
     """Send it also if it was passed on before."""
 
 
+SUMMARIES: Final = "summaries"
+LINKS: Final = "links"
+"""The two kinds of rows."""
+
+
 class Packed(NamedTuple):
     """Rows for Parquet, as `gcs.store.columns` packs them."""
 

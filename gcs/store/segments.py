@@ -6,9 +6,10 @@ aside, synced, renamed, and only then are the entries deleted. The file is named
 start after a crash in between sees which entries are in files already. A reader sees only whole files, and
 every row in exactly one of them.
 
-Rows are read back and written some megabytes at a time, each time as a row group, so that a segment needs no
-more memory than that. How they are packed is for `columns`.
+How rows are packed is for `columns`, and what the files are like for `parquet`.
 """
+
+from __future__ import annotations
 
 import os
 import re
@@ -18,30 +19,21 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from gcs.store.columns import batch_of_columns, batch_of_rows
 from gcs.store.database import JOURNAL, Database, Writes
 from gcs.store.directory import sync_directory
 from gcs.store.errors import translated
-from gcs.store.records import Finished, Packed
+from gcs.store.records import LINKS, SUMMARIES, Finished, Packed
 from gcs.store.status import Range
 
-SUMMARIES: Final = "summaries"
-LINKS: Final = "links"
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _NAME = re.compile(r"part-(\d{12})-(\d{12})\.parquet")
 _ASIDE = ".new"
 _COUNT = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")
-_UNPACK: Final = {SUMMARIES: batch_of_rows, LINKS: batch_of_columns}
-_GROUP_BYTES = 4 << 20
-"""So much of packed rows becomes one row group."""
-_DICTIONARY_BYTES = 16 << 20
-"""A column's dictionary may grow to this; then all URLs of a segment are in it once, and rows are ids."""
 
 
 @dataclass(slots=True)
@@ -49,7 +41,6 @@ class _Kind:
     """One kind of rows: summaries, or links."""
 
     name: str
-    schema: pa.Schema
     directory: Path
     waiting: deque[tuple[int, int]] = field(default_factory=deque)
     """Journal entries that are in no segment: number and rows."""
@@ -69,13 +60,18 @@ class Segments:
     """
 
     def __init__(
-        self, directory: Path, database: Database, schemas: Mapping[str, pa.Schema], rows_per_segment: int
+        self,
+        directory: Path,
+        database: Database,
+        schemas: Mapping[str, pa.Schema] | None,
+        rows_per_segment: int,
     ) -> None:
-        """Files go into a directory for each kind below the given one."""
+        """Files go into a directory for each kind below the given one; None stands for the usual schemas."""
         self._directory = directory
         self._database = database
         self._enough = rows_per_segment
-        self._kinds = {name: _Kind(name, schema, directory / name) for name, schema in schemas.items()}
+        self._schemas = schemas
+        self._kinds = {name: _Kind(name, directory / name) for name in (SUMMARIES, LINKS)}
         self._changing = threading.Lock()
 
     def restore(self, journal: Mapping[str, Range]) -> None:
@@ -169,7 +165,10 @@ class Segments:
         path, aside = kind.directory / name, kind.directory / f".{name}{_ASIDE}"
         with translated(self._directory):
             try:
-                self._write_groups(kind, [number for number, _ in run], aside)
+                # Not before it is needed: many crawls keep no rows.
+                from gcs.store import parquet
+
+                parquet.write(aside, kind.name, self._entries(kind, run), self._schemas)
                 _sync(aside)
                 aside.rename(path)
                 sync_directory(kind.directory)
@@ -178,32 +177,12 @@ class Segments:
                 raise
         return path
 
-    def _write_groups(self, kind: _Kind, numbers: Sequence[int], path: Path) -> None:
-        with pq.ParquetWriter(
-            path,
-            kind.schema,
-            compression="zstd",
-            compression_level=1,
-            dictionary_pagesize_limit=_DICTIONARY_BYTES,
-            # The least and the greatest URL of a segment tell nothing, and cost a fifth of writing it.
-            write_statistics=kind.name != LINKS,
-        ) as writer:
-            for group in self._groups(kind, numbers):
-                writer.write_table(pa.Table.from_batches(group, kind.schema))
-
-    def _groups(self, kind: _Kind, numbers: Sequence[int]) -> Iterator[list[pa.RecordBatch]]:
-        """The rows of some entries, so many at a time as become a row group."""
-        group, size = [], 0
-        for number in numbers:
+    def _entries(self, kind: _Kind, run: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+        """The packed rows of some entries, one after the other."""
+        for number, _ in run:
             packed = self._database.get(JOURNAL, _key(kind.name, number))
             assert packed is not None
-            group.append(_UNPACK[kind.name](packed[_COUNT.size :], kind.schema))
-            size += len(packed)
-            if size >= _GROUP_BYTES:
-                yield group
-                group, size = [], 0
-        if group:
-            yield group
+            yield packed[_COUNT.size :]
 
 
 def forget(kind: str, entries: Range, writes: Writes) -> None:

@@ -13,6 +13,8 @@ One thread at a time commits. The other methods may be called from another threa
 memory is locked while a batch is decided about and while its effects are entered, not while it is written.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -20,9 +22,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, Self
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Final, Self
 
 from gcs import config
 from gcs.core.urls import AFTER, PATH
@@ -50,8 +50,10 @@ from gcs.store.records import (
 from gcs.store.segments import Segments, forget
 from gcs.store.status import Range, Status
 from gcs.store.view import STATUS_KEY, found_of, host_counts, parents_of, row_of, rows_of
-from gcs.summary.schema import SCHEMA
 from gcs.world import REAL, World
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LOG_FILE: Final = "crawl.log"
 _ROWS_AT_ONCE = 512
@@ -106,7 +108,7 @@ class Store:
         resume: bool,
         name: str = "crawl",
         about: Mapping[str, str] | None = None,
-        schemas: Mapping[str, pa.Schema] = SCHEMA,
+        schemas: Mapping[str, pa.Schema] | None = None,
         bounds: Bounds = _BOUNDS,
         database: Callable[[Path], Database] = Database,
         world: World = REAL,
@@ -114,8 +116,8 @@ class Store:
         """Open or make the store in a directory; raises StoreError, in one sentence, if that cannot be.
 
         WARC files are named after `name`, and `about` is what their first record says of the crawl. `schemas`
-        are those of "summaries" and "links", `bounds` how much of the queue is in memory, `database` what
-        opens the tables.
+        are those of "summaries" and "links" if not the usual ones, `bounds` how much of the queue is in
+        memory, `database` what opens the tables.
         """
         with ExitStack() as undo:
             lock = directories.prepare(directory, resume=resume)

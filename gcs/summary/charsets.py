@@ -16,14 +16,10 @@ set, where uchardet alone misreads one in three. A declared character set that r
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import cchardet
-import numpy as np
-from numpy.typing import NDArray
 
 from gcs.summary import language
 from gcs.summary.labels import CODECS, UTF_8, WINDOWS_1252, canonical_name
@@ -207,9 +203,9 @@ def _best(sample: bytes, guess: str, declared: str, domain: str) -> str:
     """The single-byte character set that reads best; one that was guessed or declared wins a tie."""
     first = guess if guess not in _RARE else ""
     names = list(dict.fromkeys(name for name in (declared, first, *_SINGLE_BYTE) if name in _SINGLE_BYTE))
-    oddities = dict(zip(names, _oddities(sample, names), strict=True))
-    least = min(oddities.values()) + _high_bytes(sample) // 20
-    likely = sorted((name for name in names if oddities[name] <= least), key=oddities.__getitem__)
+    odd = dict(zip(names, _oddities(sample, names), strict=True))
+    least = min(odd.values()) + _high_bytes(sample) // 20
+    likely = sorted((name for name in names if odd[name] <= least), key=odd.__getitem__)
     best, best_score = "", 0.0
     seen: set[str] = set()
     for name in likely:
@@ -218,7 +214,7 @@ def _best(sample: bytes, guess: str, declared: str, domain: str) -> str:
             continue
         seen.add(text)
         found = language.identify(text, domain=domain)
-        score = found.confidence * (found.score - 10 * oddities[name])
+        score = found.confidence * (found.score - 10 * odd[name])
         if found.code in _BY_ALPHABET and guess not in _BY_ALPHABET[found.code]:
             score /= 10
         if score > best_score * 1.02:
@@ -226,55 +222,12 @@ def _best(sample: bytes, guess: str, declared: str, domain: str) -> str:
     return best
 
 
-class _Reading(NamedTuple):
-    """What bytes are in a character set: letters, signs, and which pairs of bytes speak against it."""
-
-    letters: NDArray[np.bool_]
-    signs: NDArray[np.bool_]
-    odd_pairs: NDArray[np.bool_]
-
-
-@lru_cache(maxsize=64)
-def _reading(name: str) -> _Reading:
-    """Odd are a capital after a small letter, two alphabets in one word, and what is no character at all."""
-    classes = [_class(bytes([byte]).decode(CODECS[name], "replace"), byte) for byte in range(256)]
-    small, capital = (np.array([kind in kinds for kind in classes]) for kinds in ("lc", "LC"))
-    alphabet = np.array(["lco".find(kind.lower()) for kind in classes])
-    letters = alphabet >= 0
-    both = letters[:, None] & letters[None, :]
-    odd = (small[:, None] & capital[None, :]) | (both & (alphabet[:, None] != alphabet[None, :]))
-    odd[np.array([kind == "x" for kind in classes])] = True
-    return _Reading(letters, np.array([kind == "s" for kind in classes]), odd.ravel())
-
-
-def _class(character: str, byte: int) -> str:
-    """Letters: l, L Latin, c, C of an alphabet with two cases, o of one without; s a sign, x nothing."""
-    category = unicodedata.category(character)
-    if byte < 0x80:
-        return {"Ll": "l", "Lu": "L"}.get(category, ".")
-    if character == "\ufffd" or category in {"Cc", "Co"}:
-        return "x"
-    if category in {"Ll", "Lu"}:
-        latin = unicodedata.name(character).startswith("LATIN")
-        return {"Ll": "cl", "Lu": "CL"}[category][latin]
-    if category[0] in "LM":
-        return "o"
-    return "." if category[0] in "PZ" else "s"
-
-
 def _high_bytes(sample: bytes) -> int:
     return len(sample) - len(sample.translate(None, _HIGH))
 
 
 def _oddities(sample: bytes, names: Sequence[str]) -> list[int]:
-    """How often the letters of a sample stand together in an odd way, for each way to read it."""
-    read = np.frombuffer(sample + b"\n", np.uint8)
-    pairs, times = np.unique(read[:-1].astype(np.uint16) * 256 + read[1:], return_counts=True)
-    middles = np.flatnonzero(read[1:-1] >= 0x80) + 1
-    before, middle, after = read[middles - 1], read[middles], read[middles + 1]
-    counts = []
-    for letters, signs, odd_pairs in map(_reading, names):
-        between = np.flatnonzero(signs[middle])
-        enclosed = letters[before[between]] & letters[after[between]]
-        counts.append(int(times[odd_pairs[pairs]].sum()) + int(np.count_nonzero(enclosed)))
-    return counts
+    # Not before it is needed: it takes NumPy.
+    from gcs.summary.oddities import oddities
+
+    return oddities(sample, names)

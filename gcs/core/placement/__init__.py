@@ -10,8 +10,8 @@ OmaPlacement         sites move to where those are that are wanted with them (00
 from gcs.core.placement.domains import HashPlacement, ProximityPlacement, is_clearly_nearer, nearest
 from gcs.core.placement.interface import Placement, Probe
 from gcs.core.placement.migrating import OmaPlacement, TwomaPlacement
-from gcs.core.placement.plan import Domain, Plan, Sites, rendezvous
 from gcs.core.placement.superpage import SuperpagePlacement
+from gcs.core.plan import Domain, Plan, Sites, rendezvous
 
 __all__ = [
     "Domain",

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from gcs.core.placement.interface import Probe, named
-from gcs.core.placement.plan import Domain, Plan, Sites, by_site, rendezvous
+from gcs.core.plan import Domain, Plan, Sites, by_site, rendezvous
 
 
 class HashPlacement:

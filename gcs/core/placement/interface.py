@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gcs.core.placement.plan import Plan
+from gcs.core.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gcs.core.placement.interface import Probe, named
 from gcs.core.placement.paces import Belief, FloatArray, IntArray, Paces
-from gcs.core.placement.plan import Sites, end_of
+from gcs.core.plan import Sites, end_of
 
 NONE: Final = -1
 GAIN: Final = 0.1

@@ -16,7 +16,7 @@ import numpy as np
 
 from gcs.core.automata import FloatArray, IntArray, Moves, Oma, Pair, Twoma
 from gcs.core.placement.interface import Probe, named
-from gcs.core.placement.plan import Domain, Plan, Sites, by_site, rendezvous
+from gcs.core.plan import Domain, Plan, Sites, by_site, rendezvous
 
 
 class _Migrating(ABC):

@@ -25,8 +25,8 @@ from gcs.core.partition import prices
 from gcs.core.placement.interface import Probe, named
 from gcs.core.placement.learned import NONE, Learned
 from gcs.core.placement.paces import IntArray, Paces
-from gcs.core.placement.plan import Domain, Plan, Sites, compiled, rendezvous
 from gcs.core.placement.units import Known, Units, single_out
+from gcs.core.plan import Domain, Plan, Sites, compiled, rendezvous
 from gcs.core.tree import Expansion
 
 VISITED_WORK: Final = 0.01

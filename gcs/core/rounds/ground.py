@@ -13,7 +13,7 @@ import numpy as np
 
 from gcs.core.partition.problem import summed
 from gcs.core.placement.paces import FloatArray, IntArray
-from gcs.core.placement.plan import Plan
+from gcs.core.plan import Plan
 from gcs.core.tree import Expansion
 
 

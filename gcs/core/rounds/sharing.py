@@ -20,8 +20,8 @@ from gcs.core.partition.problem import summed
 from gcs.core.placement import Plan, Probe, Sites
 from gcs.core.placement.learned import NONE
 from gcs.core.placement.paces import FloatArray, IntArray
-from gcs.core.placement.plan import compiled
 from gcs.core.placement.units import Known, Units, single_out
+from gcs.core.plan import compiled
 from gcs.core.rounds.foresight import Foreseen, bound_of, point_paces
 from gcs.core.rounds.ground import Ground
 from gcs.core.rounds.groups import grouped

@@ -1,0 +1,101 @@
+"""Parquet files of rows that were packed by `gcs.store.columns`.
+
+Apart from what is packed and kept: only who writes a file needs Arrow and NumPy, and to load them takes as
+long as to fetch a hundred pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgpack
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gcs.store.records import LINKS, SUMMARIES
+from gcs.summary.schema import SCHEMA
+
+_GROUP_BYTES: Final = 4 << 20
+"""So much of packed rows becomes one row group."""
+_DICTIONARY_BYTES: Final = 16 << 20
+"""A column's dictionary may grow to this; then all URLs of a segment are in it once, and rows are ids."""
+
+
+def write(
+    path: Path, kind: str, entries: Iterable[bytes], schemas: Mapping[str, pa.Schema] | None = None
+) -> None:
+    """Write a file of all rows of one kind that are packed in some entries, in order.
+
+    Entries are taken some megabytes at a time, each time as a row group: no more of them is in memory.
+    """
+    # What is freed is given back to the system; Arrow's own pool would keep a part of it.
+    pa.set_memory_pool(pa.system_memory_pool())
+    schema = (SCHEMA if schemas is None else schemas)[kind]
+    with pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        compression_level=1,
+        dictionary_pagesize_limit=_DICTIONARY_BYTES,
+        # The least and the greatest URL of a segment tell nothing, and cost a fifth of writing it.
+        write_statistics=kind != LINKS,
+    ) as writer:
+        for group in _groups(entries, partial(_UNPACK[kind], schema=schema)):
+            writer.write_table(pa.Table.from_batches(group, schema))
+
+
+def _groups(
+    entries: Iterable[bytes], unpack: Callable[[bytes], pa.RecordBatch]
+) -> Iterator[list[pa.RecordBatch]]:
+    """The rows of some entries, so many at a time as become a row group."""
+    group, size = [], 0
+    for packed in entries:
+        group.append(unpack(packed))
+        size += len(packed)
+        if size >= _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def batch_of_rows(packed: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows that `pack_row` packed, and that were put together, in order."""
+    columns = zip(*_unpacked(packed, raw=False), strict=True)
+    arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def batch_of_columns(packed: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows that `pack_columns` packed, and that were put together, in order."""
+    rows, texts = zip(*_unpacked(packed, raw=True), strict=True)
+    arrays = [_split(list(map(_repeated, column, rows))) for column in zip(*texts, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _unpacked(packed: bytes, *, raw: bool) -> Iterator[Any]:
+    unpacker = msgpack.Unpacker(use_list=False, raw=raw, max_buffer_size=len(packed))
+    unpacker.feed(packed)
+    yield from unpacker
+
+
+def _repeated(joined: bytes, rows: int) -> bytes:
+    """The joined texts of a page, also if one was packed for all."""
+    return joined if rows == 1 or b"\0" in joined else b"\0".join([joined] * rows)
+
+
+def _split(joined: Sequence[bytes]) -> pa.StringArray:
+    """All texts of some pages; pyarrow's own function for it brings 13 MB of others into memory."""
+    data = np.frombuffer(b"\0".join(joined) + b"\0", np.uint8)
+    is_text = data != 0
+    ends = np.flatnonzero(~is_text)
+    offsets = np.zeros(len(ends) + 1, np.int32)
+    offsets[1:] = ends - np.arange(len(ends))
+    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data[is_text]))
+
+
+_UNPACK: Final = {SUMMARIES: batch_of_rows, LINKS: batch_of_columns}
