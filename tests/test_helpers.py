@@ -11,6 +11,7 @@ import pytest
 import redis
 
 from gcs.helper.invitation import Invitation
+from gcs.simulate.verdict import read_log
 from tests.crawling import gcs_here, server
 from tests.gatherers import Gatherers, gatherers
 from tests.servers import redis_server
@@ -32,6 +33,32 @@ def connection(invitation: Invitation) -> redis.Redis:
 def test_they_come_and_go_and_are_killed() -> None:
     with closing(Progress(every_s=1000.0)) as progress:
         assert "coverage 1.0000" in helped(2500, 40, random.Random(5), progress)
+
+
+@pytest.mark.alone
+def test_a_killed_gatherer_leaves_hosts_to_its_helpers(tmp_path: Path) -> None:
+    """One that is started again asks no host that a helper is still asking for the process before it."""
+    delay_s = 0.2
+    settings = [SITE, "fetch.concurrency=1", f"fetch.delay={delay_s * 1000:.0f}ms", "fetch.delay_factor=0"]
+    with (
+        server(tmp_path / "web", 5, hosts=20, pages=8000, latency_ms=20) as served,
+        redis_server() as node,
+        gatherers(node, served, tmp_path / "g", settings) as group,
+    ):
+        group.help("desktop", group.invite("desktop"), "--at-once", "16")
+        group.start("one")
+        group.seed(served.web.seeds)
+        group.until(lambda members: members and members["one"].pulse.facts["helped"] > 300, "help")
+        group.kill("one")
+        killed_at, before = time.time(), group.members()["one"].pulse.facts["pages"]
+        group.start("one")
+        group.until(
+            lambda members: members and members["one"].pulse.facts["pages"] > before + 100, "it goes on"
+        )
+        verdict = served.judged()
+        requests = read_log(served.log)
+    assert any(killed_at + 1 < request.start for request in requests)
+    assert min((*verdict.closest_s.values(), *verdict.closest_at_address_s.values())) > 0.9 * delay_s
 
 
 def test_an_invitation_is_for_two_spaces_and_nothing_else(tmp_path: Path) -> None:
