@@ -14,7 +14,7 @@ from gcs.helper.invitation import Invitation
 from gcs.simulate.verdict import read_log
 from tests.crawling import gcs_here, server
 from tests.gatherers import Gatherers, gatherers
-from tests.servers import redis_server
+from tests.servers import PASSWORD, redis_server
 from tests.soak.helpers import SITE, helped
 from tests.soak.progress import Progress
 
@@ -121,6 +121,93 @@ def test_a_revoked_one_is_out_at_once(tmp_path: Path) -> None:
             theirs.ping()
         assert "Nobody is invited" in gcs_here("helper", "list", *settings).output
         assert gcs_here("helper", "revoke", "desktop", *settings).exit_code == 2
+
+
+def test_what_a_server_has_not_done_can_be_asked_for_again(tmp_path: Path) -> None:
+    """Who is revoked while the site's server is away is revoked, and its user is removed later."""
+    with redis_server() as node, redis_server() as volunteers:
+        there = ["-s", f"redis.url={node.url}", "-s", f"helpers.sites=far:open@{volunteers.url}"]
+        away = ["-s", f"redis.url={node.url}", "-s", "helpers.sites=far:open@redis://:geheim@127.0.0.1:1"]
+        made = gcs_here("helper", "invite", "v1", "--into", str(tmp_path / "v1"), *there)
+        assert made.exit_code == 0, made.output
+        invitation = Invitation.read(tmp_path / "v1")
+        for _ in range(2):
+            failed = gcs_here("helper", "revoke", "v1", *away)
+            assert failed.exit_code == 4
+            assert "v1 is not believed any more, but its user is still on the server" in failed.output
+            assert "out of reach" in failed.output
+            assert "+acl" not in failed.output
+            assert "geheim" not in failed.output
+        assert "is revoked, but the server may still" in gcs_here("helper", "list", *there).output
+        unnamed = gcs_here("helper", "revoke", "v1", "-s", f"redis.url={node.url}")
+        assert (unnamed.exit_code, "--by-hand" in unnamed.output) == (2, True)
+        with connection(invitation) as theirs:
+            assert theirs.ping()
+        gone = gcs_here("helper", "revoke", "v1", *there)
+        assert gone.exit_code == 0, gone.output
+        with connection(invitation) as theirs, pytest.raises(redis.exceptions.AuthenticationError):
+            theirs.ping()
+        assert "Nobody is invited" in gcs_here("helper", "list", *there).output
+        assert gcs_here("helper", "revoke", "v1", *there).exit_code == 2
+
+
+def test_a_site_with_a_server_behind_tls(tmp_path: Path) -> None:
+    """What a site's own server wants to see stands in files, and a helper is told whom to trust."""
+    with (
+        redis_server() as node,
+        redis_server("redis", tls=True) as far,
+        far.client() as admin,
+    ):
+        admin.config_set("tls-auth-clients", "yes")
+        (place := tmp_path / "credentials").mkdir()
+        for name, text in (
+            ("ca.pem", (far.directory / "ca.pem").read_text()),
+            ("cert.pem", pair := (far.directory / "server.pem").read_text()),
+            ("key.pem", pair),
+            ("password", f"{PASSWORD}\n"),
+        ):
+            (place / f"far.{name}").write_text(text)
+        settings = ["-s", f"redis.url={node.url}", "-s", f"helpers.sites=far@rediss://127.0.0.1:{far.port}"]
+        without = gcs_here("helper", "invite", "v1", "--into", str(tmp_path / "v1"), *settings)
+        assert without.exit_code == 4
+        settings += ["-s", f"helpers.credentials={place}"]
+        made = gcs_here("helper", "invite", "v1", "--into", str(tmp_path / "v1"), *settings)
+        assert made.exit_code == 0, made.output
+        invitation = Invitation.read(tmp_path / "v1")
+        assert invitation.tls_ca == (far.directory / "ca.pem").read_text()
+        assert invitation.url == f"rediss://127.0.0.1:{far.port}"
+        listed = gcs_here("helper", "list", *settings)
+        assert listed.output.split() == ["v1", "far", "away"]
+        assert gcs_here("helper", "revoke", "v1", *settings).exit_code == 0
+        (place / "far.password").write_text("wrong")
+        wrong = gcs_here("helper", "invite", "v2", "--into", str(tmp_path / "v2"), *settings)
+        assert (wrong.exit_code, "does not accept our user and password" in wrong.output) == (4, True)
+        nowhere = gcs_here("helper", "list", *settings, "-s", "helpers.credentials=/nonexistent")
+        assert (nowhere.exit_code, "is no directory" in nowhere.output) == (3, True)
+
+
+def test_who_cannot_be_invited_is_not(tmp_path: Path) -> None:
+    """An invitation that fails leaves neither an invited helper nor a file behind."""
+    with redis_server() as node:
+        settings = ["-s", f"redis.url={node.url}", "-s", "helpers.sites=office far:open@redis://127.0.0.1:1"]
+        into = tmp_path / "x.invitation"
+        for options, code, sentence in (
+            (["--into", str(tmp_path / "no" / "x")], 2, "cannot be written: No such file"),
+            (["--canary", "foo"], 2, "--canary has to be a page"),
+            (["--canary", "ftp://x/y"], 2, "--canary has to be a page"),
+            (["--url", "notaurl"], 2, "--url has to be an address"),
+            (["--site", "far"], 4, "out of reach"),
+        ):
+            said = gcs_here(
+                "helper", "invite", "x", "--site", "office", "--into", str(into), *options, *settings
+            )
+            assert (said.exit_code, sentence in said.output) == (code, True), said.output
+            assert said.output.count("\n") == 1
+            assert not into.exists()
+        assert "Nobody is invited" in gcs_here("helper", "list", *settings[:3], "helpers.sites=office").output
+        into.write_text("mine")
+        said = gcs_here("helper", "invite", "x", "--site", "office", "--into", str(into), *settings)
+        assert (said.exit_code, into.read_text()) == (2, "mine")
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
