@@ -16,6 +16,8 @@ from gcs.helper.portal import Canary
 from gcs.helper.sites import Site
 
 VERSION: Final = 1
+SUFFIX: Final = ".invitation"
+"""How the names of their files end."""
 _MAX_BYTES: Final = 1 << 20
 
 
