@@ -67,7 +67,7 @@ _NODE = Text(
     "a name of at most 64 letters, digits, dots, dashes and underscores, or empty for that of the machine",
 )
 _EVENT = Text(r"[a-z_]+(>|<|>=|<=)[0-9.]+", "a statistic and a limit without spaces, such as queued>1000000")
-_SITE = Text(
+_SITE = Address(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(:open)?(@(rediss?(\+(sentinel|cluster))?|unix)://\S+)?",
     "the name of a site such as office, volunteers:open, or volunteers:open@redis://host:6379",
 )
@@ -220,6 +220,7 @@ class Helpers(_Section):
     """Who helps this gatherer."""
 
     sites: Annotated[tuple[str, ...], Several(_SITE)] = ()
+    credentials: Annotated[Path | None, FilePath()] = None
     bundle: Annotated[int, Number(1, 64)] = 32
 
 
@@ -315,7 +316,7 @@ def variables(config: Config) -> dict[str, str]:
     for setting in SETTINGS.values():
         value = getattr(getattr(config, setting.section), setting.field)
         if value != getattr(getattr(plain, setting.section), setting.field):
-            found[setting.variable] = setting.kind.written(value) if setting.kind.quotable else value
+            found[setting.variable] = setting.kind.plain(value)
     return found
 
 
@@ -465,19 +466,25 @@ def _read_password(values: dict[str, object], origins: dict[str, str], environ: 
             "set; keep one of them."
         )
     path = Path(environ.get("CREDENTIALS_DIRECTORY", ""), path)
+    secret = read_secret(path, f"{origin}: redis.password_file")
+    values["redis.password"] = secret
+    origins["redis.password"] = str(path)
+
+
+def read_secret(path: Path, what: str) -> str:
+    """The first line of a file; raises ConfigError, which says what it was to be."""
     try:
         with path.open("rb") as stream:
             secret = stream.read(_MAX_SECRET_BYTES).decode().partition("\n")[0].rstrip("\r")
     except OSError as error:
-        raise ConfigError(
-            f"{origin}: redis.password_file {path} cannot be read: {error.strerror}."
-        ) from error
+        raise ConfigError(f"{what} {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError:
         secret = ""
     if not secret or not secret.isprintable():
-        raise ConfigError(f"{origin}: the first line of redis.password_file {path} must be the password.")
-    values["redis.password"] = secret
-    origins["redis.password"] = str(path)
+        where, _, name = what.rpartition(": ")
+        place = f"{where}: " if where else ""
+        raise ConfigError(f"{place}the first line of {name} {path} must be the password.")
+    return secret
 
 
 def _place(path: Path, text: str, section: str, key: str) -> str:

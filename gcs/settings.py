@@ -126,6 +126,10 @@ class Kind(ABC, Generic[T]):
             return str(shown).lower()
         return " ".join(map(str, shown)) if isinstance(shown, list) else str(shown)
 
+    def plain(self, value: T) -> str:
+        """The value as the command line has it, with the secrets in it."""
+        return self.written(value)
+
 
 @dataclass(frozen=True)
 class Text(Kind[str]):
@@ -159,6 +163,10 @@ class Address(Text):
         """The URL without its password."""
         return masked_url(value)
 
+    def plain(self, value: str) -> str:
+        """The string itself."""
+        return value
+
 
 class Secret(Text):
     """A string that is never shown."""
@@ -168,6 +176,10 @@ class Secret(Text):
     def show(self, value: str) -> str:
         """A mask, or nothing when there is no secret."""
         return MASK if value else ""
+
+    def plain(self, value: str) -> str:
+        """The string itself."""
+        return value
 
 
 @dataclass(frozen=True)
@@ -379,9 +391,18 @@ class Several(Kind[tuple[T, ...]]):
         """The same for words."""
         return tuple(self.kind.read_text(each) for each in text.split())
 
+    @property
+    def quotable(self) -> bool:  # type: ignore[override] # those of the other kind decide
+        """Whether the values of the other kind are."""
+        return self.kind.quotable
+
     def show(self, value: tuple[T, ...]) -> list[Any]:
         """The values."""
         return [self.kind.show(each) for each in value]
+
+    def plain(self, value: tuple[T, ...]) -> str:
+        """The values, with spaces between them."""
+        return " ".join(map(self.kind.plain, value))
 
 
 @dataclass(frozen=True)

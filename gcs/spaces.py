@@ -7,6 +7,7 @@ set up to begin; its data are gone afterwards unless a directory is given.
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import tuplespace
 from gcs.config import Config
@@ -38,14 +39,49 @@ async def connect(config: Config, url: str) -> AsyncIterator[tuplespace.Client]:
         async with tuplespace.connect(url, timeout=redis.timeout_s) as client:
             yield client
         return
+    async with connect_as(redis, timeout_s=redis.timeout_s) as client:
+        yield client
+
+
+class Access(Protocol):
+    """Where a server is, and what to show there."""
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+
+    @property
+    def username(self) -> str:
+        """Empty for none, or for that in the address; so is the password."""
+
+    @property
+    def password(self) -> str:
+        """The secret."""
+
+    @property
+    def tls_ca(self) -> Path | None:
+        """Who vouches for the server, if not those that the system trusts."""
+
+    @property
+    def tls_cert(self) -> Path | None:
+        """What vouches for us."""
+
+    @property
+    def tls_key(self) -> Path | None:
+        """The key of that."""
+
+
+@asynccontextmanager
+async def connect_as(access: Access, *, timeout_s: float) -> AsyncIterator[tuplespace.Client]:
+    """A client of a server that has to be shown something."""
     async with tuplespace.connect(
-        url,
-        username=redis.username or None,
-        password=redis.password or None,
-        tls_ca=_path(redis.tls_ca),
-        tls_cert=_path(redis.tls_cert),
-        tls_key=_path(redis.tls_key),
-        timeout=redis.timeout_s,
+        access.url,
+        username=access.username or None,
+        password=access.password or None,
+        tls_ca=_path(access.tls_ca),
+        tls_cert=_path(access.tls_cert),
+        tls_key=_path(access.tls_key),
+        timeout=timeout_s,
     ) as client:
         yield client
 

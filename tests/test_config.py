@@ -266,6 +266,7 @@ class TestVariables:
             "store.keep_free=0B",
             "redis.url=redis://:word@a.test:6379/0",
             "redis.password=other",
+            "helpers.sites=office far:open@redis://:word@b.test",
         ]
         config = load(overrides=changed, environ={}, system_file=Path("/nonexistent")).config
         other = tmp_path / "config.toml"
@@ -315,10 +316,12 @@ class TestSecrets:
 
     def test_nothing_shows_a_secret(self) -> None:
         """Neither repr nor what `gcs config show` prints has a password, also inside an address."""
-        result = loaded(None, "redis.password=hunter2", "redis.url=redis://me:hunter3@host:1/0")
+        far = "helpers.sites=office far:open@redis://:hunter4@host"
+        result = loaded(None, "redis.password=hunter2", "redis.url=redis://me:hunter3@host:1/0", far)
         shown = repr(result) + repr(list(result.shown()))
         assert "hunter" not in shown
         assert "redis://me:********@host:1/0" in shown
+        assert "'office', 'far:open@redis://:********@host'" in shown
         assert result.config.redis.password == "hunter2"
         assert result.config.redis.url == "redis://me:hunter3@host:1/0"
 
@@ -327,6 +330,7 @@ class TestSecrets:
         assert sentence(None, "redis.url=me:hunter2@host") == (
             '-s: redis.url must be an address such as "redis://host:6379/0", or empty for a private server.'
         )
+        assert "hunter2" not in sentence(None, "helpers.sites=far@nowhere://:hunter2@host")
 
     @pytest.mark.parametrize(
         ("url", "masked"),

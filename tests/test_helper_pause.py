@@ -65,6 +65,17 @@ async def test_pause_and_resume(tmp_path: Path) -> None:
         assert helper.may_work
 
 
+async def test_a_pause_outlives_the_process(tmp_path: Path) -> None:
+    """A helper that is started again is paused if the one before it was; after a resume it is not."""
+    async with running(tmp_path):
+        await tell("pause", tmp_path)
+    async with running(tmp_path) as again:
+        assert not again.may_work
+        await tell("resume", tmp_path)
+    async with running(tmp_path) as again:
+        assert again.may_work
+
+
 async def test_signals(tmp_path: Path) -> None:
     """SIGUSR1 pauses, SIGUSR2 resumes."""
     async with running(tmp_path) as helper:

@@ -225,6 +225,52 @@ async def test_vouching() -> None:
         assert not warden.may_work
 
 
+async def test_one_look_for_all() -> None:
+    """All who ask before a look at the canary begins share it, and looks are some seconds apart."""
+    async with watched(Terms()) as (world, warden):
+        await warden.wait_until_may_work()
+        before, world.check_s, said = world.checks, 0.2, list[bool]()
+        begun = trio.current_time()
+
+        async def asks(after_s: float) -> None:
+            await trio.sleep(after_s)
+            said.append(await warden.vouch())
+
+        async with trio.open_nursery() as nursery:
+            for number in range(32):
+                nursery.start_soon(asks, 0.1 * (number % 2))
+        assert said == [True] * 32
+        assert world.checks - before == 2
+        assert trio.current_time() - begun == pytest.approx(warden_module.VOUCH_EVERY_S + 0.2)
+
+
+async def test_who_looks_for_others_may_leave() -> None:
+    """When who looks at the canary for all has to stop, another one looks."""
+    async with watched(Terms()) as (world, warden):
+        await warden.wait_until_may_work()
+        world.check_s, said = 1.0, list[bool]()
+
+        async def asks() -> None:
+            said.append(await warden.vouch())
+
+        async with trio.open_nursery() as nursery:
+            with trio.move_on_after(0.5):
+                nursery.start_soon(asks)
+                await warden.vouch()
+        assert said == [True]
+
+
+async def test_a_server_that_refuses_it() -> None:
+    """A helper that the crawl's server refuses works on nothing, and says why."""
+    async with watched(Terms()) as (_, warden):
+        await warden.wait_until_may_work()
+        warden.refused(True)
+        await warden.wait_until_must_stop()
+        assert (warden.may_work, warden.sentence) == (False, "The crawl's server refuses this invitation.")
+        warden.refused(False)
+        await warden.wait_until_may_work()
+
+
 async def test_memory() -> None:
     """With little memory left no work is begun; what is under way goes on, until there is too little."""
     async with watched(Terms(max_memory_bytes=200 * MIB)) as (world, warden):
@@ -232,6 +278,7 @@ async def test_memory() -> None:
         world.memory = 170 * MIB
         await trio.sleep(6)
         assert (warden.may_work, warden.sentence) == (False, "Nearly all of the memory agreed to is in use.")
+        await warden.wait_until_may_not_work()
         with trio.move_on_after(10) as scope:
             await warden.wait_until_must_stop()
         assert scope.cancelled_caught

@@ -11,9 +11,10 @@ import pytest
 import redis
 
 from gcs.helper.invitation import Invitation
+from gcs.simulate.verdict import read_log
 from tests.crawling import gcs_here, server
 from tests.gatherers import Gatherers, gatherers
-from tests.servers import redis_server
+from tests.servers import PASSWORD, redis_server
 from tests.soak.helpers import SITE, helped
 from tests.soak.progress import Progress
 
@@ -32,6 +33,32 @@ def connection(invitation: Invitation) -> redis.Redis:
 def test_they_come_and_go_and_are_killed() -> None:
     with closing(Progress(every_s=1000.0)) as progress:
         assert "coverage 1.0000" in helped(2500, 40, random.Random(5), progress)
+
+
+@pytest.mark.alone
+def test_a_killed_gatherer_leaves_hosts_to_its_helpers(tmp_path: Path) -> None:
+    """One that is started again asks no host that a helper is still asking for the process before it."""
+    delay_s = 0.2
+    settings = [SITE, "fetch.concurrency=1", f"fetch.delay={delay_s * 1000:.0f}ms", "fetch.delay_factor=0"]
+    with (
+        server(tmp_path / "web", 5, hosts=20, pages=8000, latency_ms=20) as served,
+        redis_server() as node,
+        gatherers(node, served, tmp_path / "g", settings) as group,
+    ):
+        group.help("desktop", group.invite("desktop"), "--at-once", "16")
+        group.start("one")
+        group.seed(served.web.seeds)
+        group.until(lambda members: members and members["one"].pulse.facts["helped"] > 300, "help")
+        group.kill("one")
+        killed_at, before = time.time(), group.members()["one"].pulse.facts["pages"]
+        group.start("one")
+        group.until(
+            lambda members: members and members["one"].pulse.facts["pages"] > before + 100, "it goes on"
+        )
+        verdict = served.judged()
+        requests = read_log(served.log)
+    assert any(killed_at + 1 < request.start for request in requests)
+    assert min((*verdict.closest_s.values(), *verdict.closest_at_address_s.values())) > 0.9 * delay_s
 
 
 def test_an_invitation_is_for_two_spaces_and_nothing_else(tmp_path: Path) -> None:
@@ -94,6 +121,93 @@ def test_a_revoked_one_is_out_at_once(tmp_path: Path) -> None:
             theirs.ping()
         assert "Nobody is invited" in gcs_here("helper", "list", *settings).output
         assert gcs_here("helper", "revoke", "desktop", *settings).exit_code == 2
+
+
+def test_what_a_server_has_not_done_can_be_asked_for_again(tmp_path: Path) -> None:
+    """Who is revoked while the site's server is away is revoked, and its user is removed later."""
+    with redis_server() as node, redis_server() as volunteers:
+        there = ["-s", f"redis.url={node.url}", "-s", f"helpers.sites=far:open@{volunteers.url}"]
+        away = ["-s", f"redis.url={node.url}", "-s", "helpers.sites=far:open@redis://:geheim@127.0.0.1:1"]
+        made = gcs_here("helper", "invite", "v1", "--into", str(tmp_path / "v1"), *there)
+        assert made.exit_code == 0, made.output
+        invitation = Invitation.read(tmp_path / "v1")
+        for _ in range(2):
+            failed = gcs_here("helper", "revoke", "v1", *away)
+            assert failed.exit_code == 4
+            assert "v1 is not believed any more, but its user is still on the server" in failed.output
+            assert "out of reach" in failed.output
+            assert "+acl" not in failed.output
+            assert "geheim" not in failed.output
+        assert "is revoked, but the server may still" in gcs_here("helper", "list", *there).output
+        unnamed = gcs_here("helper", "revoke", "v1", "-s", f"redis.url={node.url}")
+        assert (unnamed.exit_code, "--by-hand" in unnamed.output) == (2, True)
+        with connection(invitation) as theirs:
+            assert theirs.ping()
+        gone = gcs_here("helper", "revoke", "v1", *there)
+        assert gone.exit_code == 0, gone.output
+        with connection(invitation) as theirs, pytest.raises(redis.exceptions.AuthenticationError):
+            theirs.ping()
+        assert "Nobody is invited" in gcs_here("helper", "list", *there).output
+        assert gcs_here("helper", "revoke", "v1", *there).exit_code == 2
+
+
+def test_a_site_with_a_server_behind_tls(tmp_path: Path) -> None:
+    """What a site's own server wants to see stands in files, and a helper is told whom to trust."""
+    with (
+        redis_server() as node,
+        redis_server("redis", tls=True) as far,
+        far.client() as admin,
+    ):
+        admin.config_set("tls-auth-clients", "yes")
+        (place := tmp_path / "credentials").mkdir()
+        for name, text in (
+            ("ca.pem", (far.directory / "ca.pem").read_text()),
+            ("cert.pem", pair := (far.directory / "server.pem").read_text()),
+            ("key.pem", pair),
+            ("password", f"{PASSWORD}\n"),
+        ):
+            (place / f"far.{name}").write_text(text)
+        settings = ["-s", f"redis.url={node.url}", "-s", f"helpers.sites=far@rediss://127.0.0.1:{far.port}"]
+        without = gcs_here("helper", "invite", "v1", "--into", str(tmp_path / "v1"), *settings)
+        assert without.exit_code == 4
+        settings += ["-s", f"helpers.credentials={place}"]
+        made = gcs_here("helper", "invite", "v1", "--into", str(tmp_path / "v1"), *settings)
+        assert made.exit_code == 0, made.output
+        invitation = Invitation.read(tmp_path / "v1")
+        assert invitation.tls_ca == (far.directory / "ca.pem").read_text()
+        assert invitation.url == f"rediss://127.0.0.1:{far.port}"
+        listed = gcs_here("helper", "list", *settings)
+        assert listed.output.split() == ["v1", "far", "away"]
+        assert gcs_here("helper", "revoke", "v1", *settings).exit_code == 0
+        (place / "far.password").write_text("wrong")
+        wrong = gcs_here("helper", "invite", "v2", "--into", str(tmp_path / "v2"), *settings)
+        assert (wrong.exit_code, "does not accept our user and password" in wrong.output) == (4, True)
+        nowhere = gcs_here("helper", "list", *settings, "-s", "helpers.credentials=/nonexistent")
+        assert (nowhere.exit_code, "is no directory" in nowhere.output) == (3, True)
+
+
+def test_who_cannot_be_invited_is_not(tmp_path: Path) -> None:
+    """An invitation that fails leaves neither an invited helper nor a file behind."""
+    with redis_server() as node:
+        settings = ["-s", f"redis.url={node.url}", "-s", "helpers.sites=office far:open@redis://127.0.0.1:1"]
+        into = tmp_path / "x.invitation"
+        for options, code, sentence in (
+            (["--into", str(tmp_path / "no" / "x")], 2, "cannot be written: No such file"),
+            (["--canary", "foo"], 2, "--canary has to be a page"),
+            (["--canary", "ftp://x/y"], 2, "--canary has to be a page"),
+            (["--url", "notaurl"], 2, "--url has to be an address"),
+            (["--site", "far"], 4, "out of reach"),
+        ):
+            said = gcs_here(
+                "helper", "invite", "x", "--site", "office", "--into", str(into), *options, *settings
+            )
+            assert (said.exit_code, sentence in said.output) == (code, True), said.output
+            assert said.output.count("\n") == 1
+            assert not into.exists()
+        assert "Nobody is invited" in gcs_here("helper", "list", *settings[:3], "helpers.sites=office").output
+        into.write_text("mine")
+        said = gcs_here("helper", "invite", "x", "--site", "office", "--into", str(into), *settings)
+        assert (said.exit_code, into.read_text()) == (2, "mine")
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:

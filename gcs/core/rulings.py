@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgpack
 
 from gcs.core.holdings import Extent
 from gcs.core.urls import PATH, part
+
+T = TypeVar("T")
 
 ALL: Final = "*"
 """Stands for all gatherers."""
@@ -47,6 +49,8 @@ class Rulings:
     """Who was invited, by name."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By gatherer, or ALL: settings and their values, as the command line has them."""
+    leaving: Mapping[str, str] = field(default_factory=dict)
+    """Helpers that were revoked and whose users servers may still know, and the site of each."""
 
     def is_paused(self, gatherer: str) -> bool:
         """Whether a gatherer begins no fetches."""
@@ -101,13 +105,18 @@ class Rulings:
 
     def invite(self, helper: str, invited: Invited, site_key: bytes, epoch: int) -> Rulings:
         """A helper may help; the site's key is made with its first one."""
-        sites = {invited.site: site_key, **self.sites}
-        return replace(self, epoch=epoch, sites=sites, helpers={**self.helpers, helper: invited})
+        sites, leaving = {invited.site: site_key, **self.sites}, _without(self.leaving, helper)
+        helpers = {**self.helpers, helper: invited}
+        return replace(self, epoch=epoch, sites=sites, helpers=helpers, leaving=leaving)
 
     def revoke(self, helper: str, epoch: int) -> Rulings:
-        """A helper may not help any more."""
-        helpers = {name: invited for name, invited in self.helpers.items() if name != helper}
-        return replace(self, epoch=epoch, helpers=helpers)
+        """A helper may not help any more; it is leaving until its user is gone."""
+        leaving = {**self.leaving, helper: self.helpers[helper].site}
+        return replace(self, epoch=epoch, helpers=_without(self.helpers, helper), leaving=leaving)
+
+    def left(self, helper: str, epoch: int) -> Rulings:
+        """The user of a helper that was revoked is gone."""
+        return replace(self, epoch=epoch, leaving=_without(self.leaving, helper))
 
     def set(self, who: str, values: Mapping[str, str], epoch: int) -> Rulings:
         """Settings have other values at a gatherer, or at ALL."""
@@ -134,6 +143,7 @@ class Rulings:
                 dict(self.sites),
                 dict(self.helpers),
                 {who: dict(values) for who, values in self.settings.items()},
+                dict(self.leaving),
             ]
         )
         return packed
@@ -146,8 +156,21 @@ class Rulings:
         said: Any = msgpack.unpackb(data)
         epoch, paused, resting, barred, sites, helpers, *more = said
         invited = {name: Invited(*each) for name, each in helpers.items()}
-        settings = more[0] if more else {}
-        return cls(epoch, frozenset(paused), dict(resting), frozenset(barred), dict(sites), invited, settings)
+        settings, leaving = more[0] if more else {}, more[1] if len(more) > 1 else {}
+        return cls(
+            epoch,
+            frozenset(paused),
+            dict(resting),
+            frozenset(barred),
+            dict(sites),
+            invited,
+            settings,
+            leaving,
+        )
+
+
+def _without(these: Mapping[str, T], name: str) -> dict[str, T]:
+    return {each: value for each, value in these.items() if each != name}
 
 
 def _lies_in(key: str, prefix: str) -> bool:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+import structlog
 import trio
 
 from gcs.config import Config, Fetch
@@ -38,6 +40,7 @@ from gcs.fetch.robots import Inquiry, RobotsCache
 from gcs.gatherer.archive import Keeper
 from gcs.gatherer.census import Census
 from gcs.gatherer.frontier import Frontier, Site
+from gcs.gatherer.horizon import LENT, Horizon
 from gcs.gatherer.inquiries import Inquiries
 from gcs.gatherer.job import Visit
 from gcs.gatherer.lending import Lending
@@ -48,6 +51,7 @@ from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.under_way import UnderWay
 from gcs.gatherer.visit import Visitor
 from gcs.gatherer.writer import COMMIT_EVERY_S, Writer
+from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Found, host_of
 from gcs.store.store import Store
 from gcs.world import REAL, World
@@ -152,6 +156,7 @@ class Crawl:
             self.under_way,
             visitor,
             self.paces,
+            self._horizon(fetch),
             came=self._came,
             wake=self.wake,
             clock=world.now,
@@ -176,6 +181,10 @@ class Crawl:
         self._spare = trio.lowlevel.ParkingLot()
         self._pages, self._was_read = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._over = trio.Event()
+
+    def _horizon(self, fetch: Fetch) -> Horizon:
+        lends = bool(self._config.helpers.sites and fetch.delay_s)
+        return Horizon(self._store.get_meta(LENT), self._clock(), counts=lends)
 
     # From outside
 
@@ -295,6 +304,9 @@ class Crawl:
     async def run(self) -> Ending:
         """Crawl to the end, or to a limit."""
         self._committed_at, fetch = trio.current_time(), self._config.fetch
+        if (quiet_s := self.loans.horizon.quiet_until - self._clock()) > 0:
+            why = "helpers may still ask for what was lent to them before this start"
+            structlog.get_logger().info("waiting", why=why, seconds=round(quiet_s))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read)
             nursery.start_soon(self.writer.run)
@@ -310,6 +322,9 @@ class Crawl:
             await self._over.wait()
             nursery.cancel_scope.cancel()
         self.frontier.give_back()
+        if ended := self.loans.horizon.ended():
+            with suppress(DiskFull):
+                await self._world.offload(partial(self._store.commit, Batch(meta=ended)))
         assert self._ending is not None
         return self._ending
 
@@ -348,6 +363,7 @@ class Crawl:
             self._ending is None
             and unread < UNREAD
             and self.pages + unread + self._busy + self.loans.lent < self._limits.pages
+            and now >= self.loans.horizon.quiet_until
             and self._territory.may_begin()
             and self._moderation.may_begin(now)
         )
@@ -555,6 +571,7 @@ class Crawl:
     def _meta(self) -> dict[str, bytes]:
         """The named values that are kept with a batch."""
         meta = {TALLY: self.tally.to_bytes()} | self.inquiries.changed()
+        meta |= self.loans.horizon.changed(self._clock())
         if self._ending is not None or trio.current_time() > self._statistics_at:
             meta[NOVELTY] = self._visitor.admission.novelty.to_bytes()
             meta[EXPANSION] = self.expansion.to_bytes()
@@ -564,6 +581,7 @@ class Crawl:
     def _committed(self, batch: Batch, committed: Committed) -> None:
         """A batch is on disk: what was found in it may be fetched."""
         self.activity += batch.is_work
+        self.loans.horizon.written(batch.meta)
         self.under_way.settled(each.key for each in batch.finished)
         self.paces.passed(trio.current_time() - self._committed_at)
         self._committed_at = trio.current_time()

@@ -15,6 +15,7 @@ from gcs.core.robots import Rules
 from gcs.core.traps import Fingerprint
 from gcs.fetch.outcome import Response
 from gcs.gatherer.frontier import Frontier, Site
+from gcs.gatherer.horizon import Horizon
 from gcs.gatherer.inquiries import Inquiries
 from gcs.gatherer.job import Job, Loan, Visit
 from gcs.gatherer.lending import Lending, Wish
@@ -39,6 +40,7 @@ class Loans:
         under_way: UnderWay,
         visitor: Visitor,
         paces: Paces,
+        horizon: Horizon,
         *,
         came: Callable[[Visit], None],
         wake: Callable[[], None],
@@ -47,6 +49,7 @@ class Loans:
         """`came` is told of outcomes; `wake` is called when a host may be asked that could not be before."""
         self._bench, self._frontier, self._inquiries, self._under_way = bench, frontier, inquiries, under_way
         self._visitor, self._paces = visitor, paces
+        self.horizon = horizon
         self._came, self._wake, self._clock = came, wake, clock
         self.lending: Lending | None = None
         """Who has others fetch, to be set before the crawl runs."""
@@ -61,9 +64,9 @@ class Loans:
         """Lend a turn to somebody; False if it is not lent. `spare`: it is not needed for a fetch here."""
         if self.lending is None:
             return False
-        delay_s, sure_until = self._bench.bounds(turn)
+        delay_s, _ = self._bench.bounds(turn)
         wish = self.lending.wish(site.host, now, delay_s, spare=spare)
-        if wish is None or now + wish.longest_s > sure_until:
+        if wish is None or not self.may_last(turn, now + wish.longest_s):
             return False
         jobs = self._wished(wish, site, rules, now)
         if not jobs:
@@ -71,6 +74,10 @@ class Loans:
         self.lent += len(jobs)
         self.lending.lend(Loan(turn, jobs, delay_s), wish)
         return True
+
+    def may_last(self, turn: Turn, until: float) -> bool:
+        """Whether a turn may be lent until then: nobody else asks there meanwhile, whatever happens here."""
+        return until <= self._bench.bounds(turn)[1] and self.horizon.covers(until)
 
     def _wished(self, wish: Wish, site: Site, rules: Rules, now: float) -> list[Job]:
         """The next URLs of a host, up to the first that is kept."""

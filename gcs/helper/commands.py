@@ -103,9 +103,10 @@ def helper_invite(
     as_json: bool,
 ) -> None:
     """Invite a machine to help: make a user with the least rights, and a file to copy there."""
+    from gcs.helper.invitation import SUFFIX
     from gcs.operate import inviting
 
-    wanted = inviting.Wanted(name, site, into or Path(f"{name}.invitation"), url, canary, by_hand)
+    wanted = inviting.Wanted(name, site, into or Path(f"{name}{SUFFIX}"), url, canary, by_hand)
     ask(ctx, partial(inviting.invite, wanted=wanted), as_json=as_json)
 
 

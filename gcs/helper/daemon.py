@@ -7,6 +7,7 @@ machine's own configuration.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import tempfile
@@ -24,13 +25,13 @@ import tuplespace
 from gcs import endpoint
 from gcs.config import Config
 from gcs.core.consent import Network, Terms
-from gcs.errors import ConfigError, ExitCode
+from gcs.errors import ConfigError, ExitCode, UsageError
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
 from gcs.fetch.transport import Transport
-from gcs.helper import portal
+from gcs.helper import limits, portal
 from gcs.helper.desks import PRESENT_S, Desk, Presence
-from gcs.helper.invitation import Invitation
-from gcs.helper.limits import Bandwidth, Cpu
+from gcs.helper.invitation import SUFFIX, Invitation
+from gcs.helper.limits import Bandwidth, Cpu, Room
 from gcs.helper.meters import METERS, Helping
 from gcs.helper.modesty import be_modest
 from gcs.helper.pause import Control
@@ -40,12 +41,15 @@ from gcs.helper.worker import Badge, Work, Worker
 from gcs.metrics import exposition
 from gcs.notify import Notifier
 from gcs.process import Process
+from gcs.settings import size
 from gcs.summary import plugins
 from gcs.summary.plugins import Plugins
-from tuplespace import TupleSpaceError
+from tuplespace import ServerError, TupleSpaceError
 
 MOST_SLOTS: Final = 16
 """Hosts that are asked at once, unless the owner allows for more."""
+REFUSED_S: Final = 180.0
+"""After so long in which the crawl's server has let it in not once, it ends: nobody waits for it there."""
 _SAY_EVERY_S: Final = PRESENT_S / 3
 _LEAVE_S: Final = 2.0
 _HEAD_BYTES: Final = 32 << 10
@@ -66,11 +70,22 @@ class Offer:
 
 
 def run(config: Config, invitation: Invitation, offer: Offer) -> ExitCode:
-    """Help until told to stop."""
+    """Help until told to stop; raises UsageError if the owner's terms cannot be kept."""
+    _check_memory(offer.terms.max_memory_bytes, limits.memory_bytes())
     notifier = Notifier.from_environment(os.environ)
     structlog.get_logger().info("modest", how=be_modest().words)
     config = _configured(config, invitation)
     return trio.run(_run, config, invitation, offer, notifier)
+
+
+def _check_memory(max_bytes: int | None, used_bytes: int | None) -> None:
+    if max_bytes is not None and used_bytes and limits.room(used_bytes, max_bytes) is not Room.TAKE:
+        least = math.ceil(used_bytes / limits.FULL / (1 << 20))
+        raise UsageError(
+            f"--max-memory {size(max_bytes)} leaves no room for work: the helper itself uses "
+            f"{used_bytes >> 20} MiB, and takes work up to four fifths of the limit. Give it more than "
+            f"{least} MiB."
+        )
 
 
 def _configured(config: Config, invitation: Invitation) -> Config:
@@ -97,11 +112,11 @@ async def _run(config: Config, invitation: Invitation, offer: Offer, notifier: N
                     break
                 notifier.stopping()
                 nursery.cancel_scope.cancel()
-    return ExitCode.LIMIT if helper.has_to_leave else ExitCode.OK
+    return helper.ending
 
 
 async def _leave_when(helper: Helper, scope: trio.CancelScope) -> None:
-    await helper.warden_says_leave()
+    await helper.has_to_leave.wait()
     scope.cancel()
 
 
@@ -148,10 +163,12 @@ class Helper:
         self._work = Work()
         self._agent = config.fetch.agent
         self._log = structlog.get_logger().bind(helper=invitation.name)
-        self.has_to_leave = False
+        self.has_to_leave = trio.Event()
+        self.ending = ExitCode.OK
+        """How the process ends."""
         self._said = ""
         self._is_within_reach = False
-        self._begun = trio.Event()
+        self._refused_since: float | None = None
 
     @property
     def warden(self) -> Warden:
@@ -159,24 +176,26 @@ class Helper:
         assert self._warden is not None
         return self._warden
 
-    async def warden_says_leave(self) -> None:
-        """Return when the process has to end."""
-        await self._begun.wait()
+    async def _mind_memory(self) -> None:
         await self.warden.wait_until_must_leave()
-        self.has_to_leave = True
-        self._log.warning("leaving", why="it needs more memory than was agreed to")
+        self._leave_with(ExitCode.LIMIT, "it needs more memory than was agreed to")
+
+    def _leave_with(self, ending: ExitCode, why: str) -> None:
+        self.ending = ending
+        self._log.warning("leaving", why=why)
+        self.has_to_leave.set()
 
     async def run(self) -> None:
         """Help whenever it may, until cancelled."""
         canary, readers = self._invitation.canary, plugins.load(self._log)
-        async with Transport(portal.settings(self._config.fetch)) as looking:
+        async with Transport(portal.settings(self._config.fetch), throttle=self._line) as looking:
             check = partial(portal.check, looking, canary) if canary else _is_clear
             self._warden = warden = Warden(self._offer.terms, Senses(sources()).look, check)
-            self._begun.set()
             try:
                 async with trio.open_nursery() as nursery:
                     await nursery.start(Control(warden, self._offer.control).serve)
                     nursery.start_soon(warden.run)
+                    nursery.start_soon(self._mind_memory)
                     nursery.start_soon(self._say)
                     nursery.start_soon(self._report)
                     while True:
@@ -199,13 +218,16 @@ class Helper:
                 self._badge,
                 slots=self._offer.slots,
                 plugins=readers,
+                may_take=self.warden.wait_until_may_work,
                 ready=self._ready,
                 on_page=self._noted,
                 vouch=self.warden.vouch if self._invitation.canary else None,
+                moved=self._line.use if self._line else None,
                 work=self._work,
             )
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_stop_when, self.warden, worker)
+                nursery.start_soon(_rest_when, self.warden, worker)
                 await worker.run()
                 nursery.cancel_scope.cancel()
             self._agent = worker.other_agent or agent
@@ -233,15 +255,33 @@ class Helper:
             try:
                 await self._desk.say(Presence(self._invitation.name, slots, self._work.pages, sentence))
                 told, self._is_within_reach = False, True
+                self._note_refusal(None)
             except TupleSpaceError as error:
                 if not told:
-                    self._log.warning("the site's server is out of reach", why=str(error))
+                    self._log.warning("the site's server cannot be used", why=str(error))
                 told, self._is_within_reach = True, False
+                self._note_refusal(error)
             with trio.move_on_after(_SAY_EVERY_S):
                 if slots:
-                    await self.warden.wait_until_must_stop()
+                    await self.warden.wait_until_may_not_work()
                 else:
                     await self.warden.wait_until_may_work()
+
+    def _note_refusal(self, error: TupleSpaceError | None) -> None:
+        """Wait while the crawl's server refuses us, and end when it has done so for long.
+
+        One that is away says nothing of that.
+        """
+        is_refused = isinstance(error, ServerError)
+        self.warden.refused(is_refused)
+        now = trio.current_time()
+        if not is_refused:
+            self._refused_since = None if error is None else self._refused_since
+        elif self._refused_since is None:
+            self._refused_since = now
+        elif now - self._refused_since >= REFUSED_S:
+            why = "the crawl's server refuses this invitation; ask its operator for another one"
+            self._leave_with(ExitCode.CONFIG, why)
 
     def _slots(self) -> int:
         """Hosts that it offers to ask at once now."""
@@ -274,22 +314,34 @@ async def _is_clear() -> Network:
     return Network.CLEAR
 
 
+async def _rest_when(warden: Warden, worker: Worker) -> None:
+    """Have a worker take nothing more whenever it may not, though it need not stop."""
+    while True:
+        await warden.wait_until_may_not_work()
+        worker.rest()
+        await warden.wait_until_may_work()
+
+
 async def _stop_when(warden: Warden, worker: Worker) -> None:
     await warden.wait_until_must_stop()
     worker.stop()
 
 
 def invitation_path(given: Path | None) -> Path:
-    """The file that was named, or where systemd and people put one; raises ConfigError."""
+    """The file that was named, or systemd's, or the only one in this directory; raises ConfigError."""
     if given is not None:
         return given
-    places = [Path("invitation.json")]
     if credentials := os.environ.get("CREDENTIALS_DIRECTORY"):
-        places.insert(0, Path(credentials) / "invitation")
-    found = next((each for each in places if each.exists()), None)
-    if found is None:
+        given = Path(credentials) / "invitation"
+        if given.exists():
+            return given
+    found = sorted(Path().glob(f"*{SUFFIX}"))
+    if not found:
         raise ConfigError(
             "Nobody has invited this machine yet: `gcs helper invite NAME`, run where the crawl is, makes a "
             "file; name it with --invitation."
         )
-    return found
+    if len(found) > 1:
+        names = ", ".join(map(str, found))
+        raise ConfigError(f"There are several invitations here ({names}); name one with --invitation.")
+    return found[0]

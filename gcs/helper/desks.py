@@ -19,7 +19,7 @@ import tuplespace
 from gcs import spaces
 from gcs.config import Config
 from gcs.helper.papers import ANSWER, BUNDLE, KEY_BYTES
-from gcs.helper.sites import Site
+from gcs.helper.sites import Access, Site
 from tuplespace import Space
 
 URLS, SUMMARIES = KINDS = ("urls", "summaries")
@@ -107,8 +107,9 @@ async def opened(config: Config, client: tuplespace.Spaces) -> AsyncIterator[Ope
         clients: dict[str, tuplespace.Spaces] = {}
         for site in map(Site.of, config.helpers.sites):
             if site.url:
+                access = Access.to(site, config)
                 clients[site.name] = await stack.enter_async_context(
-                    tuplespace.connect(site.url, timeout=config.redis.timeout_s)
+                    spaces.connect_as(access, timeout_s=config.redis.timeout_s)
                 )
         known: dict[str, Desk] = {}
 

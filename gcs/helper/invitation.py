@@ -7,7 +7,6 @@ nothing else on that server.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,8 @@ from gcs.helper.portal import Canary
 from gcs.helper.sites import Site
 
 VERSION: Final = 1
+SUFFIX: Final = ".invitation"
+"""How the names of their files end."""
 _MAX_BYTES: Final = 1 << 20
 
 
@@ -47,12 +48,6 @@ class Invitation:
     def desk(self) -> str:
         """The name of the desk where the helper works."""
         return Site(self.site, self.is_open, "").desk(self.name)
-
-    def write(self, path: Path) -> None:
-        """Write it to a file that only its owner can read; raises FileExistsError."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(self.text())
 
     def text(self) -> str:
         """As it stands in the file."""

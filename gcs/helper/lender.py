@@ -242,8 +242,8 @@ class Lender:
             if self.present.get(desk) and not self.scrutiny.trust.is_new(name)
         ]
         rest_s = max(case.loan.delay_s, self._slow_s(case.loan.took_s))
-        sure_until = self._crawl.bench.bounds(case.loan.turn)[1]
-        if not others or rest_s + LONGEST_S + self._crawl.now() > sure_until or rest_s > _SHORT_S:
+        until = self._crawl.now() + rest_s + LONGEST_S
+        if not others or rest_s > _SHORT_S or not self._crawl.loans.may_last(case.loan.turn, until):
             return False
         desk = max(others, key=self._rooms.__getitem__)
         expected_s = max(EXPECTED_S, len(numbers) * case.loan.delay_s)

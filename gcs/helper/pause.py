@@ -3,7 +3,8 @@
 A running helper listens on a unix socket in the user's runtime directory, which nobody else can open. A
 request is one line of JSON, `{"do": "pause"}`, and so is the answer. `SIGUSR1` pauses too and `SIGUSR2`
 resumes, for those who know the process. A lock beside the socket says that a helper runs: the system drops it
-with the process, so what a killed helper left behind is in nobody's way.
+with the process, so what a killed helper left behind is in nobody's way. A pause is a file there: it outlives
+the process, as only a resume ends it.
 
 Windows has neither; there a helper is paused by ending it.
 """
@@ -79,6 +80,7 @@ class Control:
         """`path` is the directory of the socket, if it is not the usual."""
         self._helper = helper
         self._path = path
+        self._mark: Path | None = None
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen until cancelled; raises UsageError if another helper of this user runs."""
@@ -87,6 +89,9 @@ class Control:
             await trio.sleep_forever()
         place = directory() if self._path is None else self._path
         with _locked(place), _listening(place) as listener:
+            self._mark = place / f"{_NAME}.paused"
+            if self._mark.exists():
+                self._helper.pause()
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._obey_signals)
                 task_status.started()
@@ -114,14 +119,22 @@ class Control:
         await stream.aclose()
 
     def _obey(self, word: object) -> bool:
-        acts: Mapping[object, Callable[[], None]] = {
-            "pause": self._helper.pause,
-            "resume": self._helper.resume,
-        }
+        acts: Mapping[object, Callable[[], None]] = {"pause": self._pause, "resume": self._resume}
         if isinstance(word, str) and word in acts:
             acts[word]()
             return True
         return word == "status"
+
+    def _pause(self) -> None:
+        self._helper.pause()
+        if self._mark is not None:
+            with suppress(OSError):  # on a full disk it lasts for as long as the process
+                self._mark.touch(mode=0o600)
+
+    def _resume(self) -> None:
+        if self._mark is not None:
+            self._mark.unlink(missing_ok=True)
+        self._helper.resume()
 
 
 async def tell(word: str, path: Path | None = None) -> Said:

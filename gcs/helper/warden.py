@@ -7,6 +7,7 @@ not wait for a look: it counts at once.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -22,6 +23,8 @@ from gcs.helper.portal import Doubt, network_mark
 MEMORY_PATIENCE_S: Final = 300.0
 """How long the memory may stay nearly full before a new process is better: no other would free it."""
 
+VOUCH_EVERY_S: Final = 2.0
+"""How often at most the canary is looked at for those who want it vouched for what they fetched."""
 _SOON_S: Final = 1.0
 
 Look = Callable[[], Awaitable[Surroundings]]
@@ -49,13 +52,16 @@ class Warden:
         self._memory = memory
         self._clock = clock
         self._doubt = Doubt()
-        self._paused = False
+        self._paused = self._refused = False
+        self._vouching = trio.Lock()
+        self._looks = self._answered = 0
+        self._vouched, self._vouched_at = False, -math.inf
         self._seen: Surroundings | None = None
         self._nearly_full_since: float | None = None
         self._room = Room.TAKE
         self._consent = Consent(may=False, why="It has just begun to look around.", look_again_s=0.0)
-        self._may = trio.Event()
-        self._must_not = trio.Event()
+        self._may, self._may_not, self._must_not = trio.Event(), trio.Event(), trio.Event()
+        self._may_not.set()
         self._must_not.set()
         self._nudge = trio.Event()
         self._left = trio.Event()
@@ -77,10 +83,19 @@ class Warden:
 
     def resume(self) -> None:
         """Work again, if after a new look nothing else speaks against it."""
-        self._paused = False
+        self._paused = self._refused = False
+        self._vouching = trio.Lock()
+        self._looks = self._answered = 0
+        self._vouched, self._vouched_at = False, -math.inf
         self._seen = None
         self._decide()
         self._nudge.set()
+
+    def refused(self, is_refused: bool) -> None:  # noqa: FBT001 - the word for it
+        """The server of the crawl does not let this helper in, or does so again."""
+        if is_refused != self._refused:
+            self._refused = is_refused
+            self._decide()
 
     def failed(self) -> None:
         """A page could not be fetched for a reason that may be the network's."""
@@ -97,6 +112,10 @@ class Warden:
         while not self.may_work:
             await self._may.wait()
 
+    async def wait_until_may_not_work(self) -> None:
+        """Return when nothing may be begun, which is at once if it may not now."""
+        await self._may_not.wait()
+
     async def wait_until_must_stop(self) -> None:
         """Return when no work may go on, which is at once if it may not now.
 
@@ -109,10 +128,21 @@ class Warden:
         await self._left.wait()
 
     async def vouch(self) -> bool:
-        """Look at the canary now: whether what has been fetched came from the web, and not from a portal.
+        """Whether what has been fetched up to now came from the web, and not from a portal.
 
-        Not if the network is another one than when the canary was seen last.
+        That is so if the canary is found after it, on the network where it was found before. One look is
+        enough for all who asked before it began; the next one waits for a while.
         """
+        asked = self._looks
+        async with self._vouching:
+            if self._answered <= asked:
+                await trio.sleep(max(0.0, self._vouched_at + VOUCH_EVERY_S - self._clock()))
+                self._looks, self._vouched_at = self._looks + 1, self._clock()
+                self._vouched = await self._is_still_clear()
+                self._answered = self._looks
+            return self._vouched
+
+    async def _is_still_clear(self) -> bool:
         self._doubt.is_due(self._mark(), self._clock())
         was_clear = self._doubt.network is Network.CLEAR
         await self._see_network()
@@ -164,14 +194,17 @@ class Warden:
         now = None
         if self._seen is not None:
             now = decide(self._terms, replace(self._seen, paused=self._paused, network=self._doubt.network))
-        must_stop = now is None or not now.may or self._room is Room.LEAVE
+        must_stop = now is None or not now.may or self._refused or self._room is Room.LEAVE
         if now is None:
             why = "The owner has paused it." if self._paused else "It looks around."
             now = Consent(may=False, why=why, look_again_s=_SOON_S)
+        elif self._refused and not self._paused:
+            now = Consent(may=False, why=_REFUSED, look_again_s=now.look_again_s)
         elif now.may and self._room is not Room.TAKE:
             now = Consent(may=False, why=_FULL[self._room], look_again_s=_SOON_S)
         self._consent = now
         self._may = _turned(self._may, on=now.may)
+        self._may_not = _turned(self._may_not, on=not now.may)
         self._must_not = _turned(self._must_not, on=must_stop)
         if self._room is Room.LEAVE:
             self._left.set()
@@ -184,6 +217,7 @@ def _turned(event: trio.Event, *, on: bool) -> trio.Event:
     return event if on or not event.is_set() else trio.Event()
 
 
+_REFUSED: Final = "The crawl's server refuses this invitation."
 _FULL: Final = {
     Room.WAIT: "Nearly all of the memory agreed to is in use.",
     Room.LEAVE: "It needs more memory than agreed to, and ends.",

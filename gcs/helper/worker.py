@@ -8,7 +8,7 @@ the host knows without any message when it may ask there itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ from tuplespace import LeaseLost, Space, Taken, TupleSpaceError
 
 ANSWER_EVERY_S: Final = 0.25
 VOUCH_EVERY_S: Final = 2.0
-"""How often at most who has to vouch for what came does so, for each bundle."""
+"""How often at most it asks for somebody to vouch for what came, for each bundle."""
 ANSWER_TTL_S: Final = 300.0
 NOT_THE_WEB: Final = "not the web"
 TOO_MUCH: Final = "too much to be told"
@@ -75,25 +75,31 @@ class Worker:
         slots: int,
         lease_s: float = HANDED_S,
         plugins: Plugins = NONE,
+        may_take: Callable[[], Awaitable[None]] | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
         on_page: Callable[[Origin, Outcome], None] | None = None,
         vouch: Vouch | None = None,
+        moved: Callable[[int], None] | None = None,
         work: Work | None = None,
         follows: bool = True,
         world: World = REAL,
     ) -> None:
-        """`ready` is waited for before every request; `on_page` is told every outcome.
+        """`may_take` is waited for before every bundle, `ready` before every request.
 
-        `vouch` says before every answer whether what came is what it seems to be. `follows` if it stops to be
-        made anew under the name that a bundle wants; else it asks for nothing under another name.
+        `on_page` is told every outcome, `moved` the bytes of bundles and answers. `vouch` says before every
+        answer whether what came is what it seems to be. `follows` if it stops to be made anew under the name
+        that a bundle wants; else it asks for nothing under another name.
         """
         self._follows = follows
         self._vouch, self._awake_s = vouch, world.awake
         self._transport, self._urls, self._summaries, self._badge = transport, urls, summaries, badge
         self._lease_s = lease_s
         self._slots, self._plugins, self._ready, self._on_page = slots, plugins, ready, on_page
+        self._may_take, self._moved = may_take, moved
         self._stopped = trio.Event()
+        self._taking: set[trio.CancelScope] = set()
         self._waiting: set[trio.CancelScope] = set()
+        self._complained = False
         self.work = work or Work()
         """What was done so far, here and before."""
         self.other_agent = ""
@@ -109,41 +115,49 @@ class Worker:
     def stop(self) -> None:
         """Ask for nothing more, and give back what is held."""
         self._stopped.set()
-        for waiting in list(self._waiting):
+        for waiting in [*self._taking, *self._waiting]:
             waiting.cancel()
 
+    def rest(self) -> None:
+        """Take nothing more until it may; what was taken goes on."""
+        for taking in list(self._taking):
+            taking.cancel()
+
     async def _serve(self) -> None:
-        told = False
         while not self._stopped.is_set():
             try:
                 await self._next_bundle()
-                told = False
+                self._complained = False
             except TupleSpaceError as error:
-                if not told:
+                if not self._complained:
                     self._log.warning("no bundle", why=str(error))
-                told = True
+                self._complained = True
                 with trio.move_on_after(_PAUSE_S):
                     await self._stopped.wait()
 
     async def _next_bundle(self) -> None:
         """Wait for a bundle, and serve it."""
-        with trio.CancelScope() as waiting:
-            self._waiting.add(waiting)
+        with trio.CancelScope() as taking:
+            self._taking.add(taking)
             try:
+                if self._may_take is not None:
+                    await self._may_take()
                 async with self._urls.take(BUNDLE, str, bytes, lease=self._lease_s) as taken:
-                    self._waiting.discard(waiting)
+                    self._taking.discard(taking)
+                    began_s = self._awake_s()
                     # It may have been handed over long ago, to a machine that slept.
                     await taken.renew()
                     if not taken.lost:
-                        await self._opened(taken, self._awake_s())
+                        await self._opened(taken, began_s)
             except LeaseLost:
                 self._log.warning("a bundle took too long")
             finally:
-                self._waiting.discard(waiting)
+                self._taking.discard(taking)
 
     async def _opened(self, taken: Taken, began_s: float) -> None:
         data = taken.tuple[2]
         assert isinstance(data, bytes)
+        self._count(len(data))
         try:
             bundle = Bundle.opened(data, self._badge.bundles_key)
         except Refused as refused:
@@ -155,9 +169,7 @@ class Worker:
         if bundle.agent and bundle.agent != self._transport.agent:
             if not self._follows:
                 # What robots.txt says to that name need not be what it says to this one.
-                await _Reply(bundle, self._summaries(bundle), self._badge, None, self._awake_s).send(
-                    last=True
-                )
+                await self._reply(bundle).send(last=True)
                 return
             self.other_agent = bundle.agent
             self.stop()
@@ -168,9 +180,18 @@ class Worker:
             self.work.under_way -= 1
         self.work.bundles += 1
 
+    def _reply(self, bundle: Bundle) -> _Reply:
+        every_s = ANSWER_EVERY_S if self._vouch is None else VOUCH_EVERY_S
+        return _Reply(bundle, self._summaries(bundle), self._badge, every_s, self._awake_s, self._count)
+
+    def _count(self, size_bytes: int) -> None:
+        if self._moved is not None:
+            self._moved(size_bytes)
+
     async def _ask(self, bundle: Bundle, taken: Taken, began_s: float) -> None:
         """Ask for the URLs of a bundle, one after the other, and answer now and then."""
-        reply = _Reply(bundle, self._summaries(bundle), self._badge, self._vouch, self._awake_s)
+        reply = self._reply(bundle)
+        reply.until_s = began_s + bundle.within_s
         try:
             for number in range(len(bundle.paths)):
                 # Who cannot renew the lease does not know whether another one has got it.
@@ -179,12 +200,30 @@ class Worker:
                 if not await self._asked(bundle, number, reply, began_s):
                     break
                 if reply.is_due(self._awake_s()) and number + 1 < len(bundle.paths):
-                    await reply.send(last=False)
+                    await self._answer(reply)
+            await self._vouch_for(reply)
         finally:
             # Also when it is cancelled: somebody waits for this. It is not given back: it was asked for.
             with trio.move_on_after(_PARTING_S, shield=True):
                 await taken.commit()
                 await reply.send(last=True)
+
+    async def _answer(self, reply: _Reply) -> None:
+        """Answer what there is."""
+        await self._vouch_for(reply)
+        await reply.send(last=False)
+
+    async def _vouch_for(self, reply: _Reply) -> None:
+        """Have it vouched for what came; of what has to be answered before that is done nothing is said."""
+        if self._vouch is None:
+            reply.settle(is_the_web=True)
+        elif reply.pages and not self._stopped.is_set():
+            with trio.move_on_after(max(0.0, reply.until_s - self._awake_s())) as waiting:
+                self._waiting.add(waiting)
+                try:
+                    reply.settle(is_the_web=await self._vouch())
+                finally:
+                    self._waiting.discard(waiting)
 
     async def _may_ask(self, bundle: Bundle, reply: _Reply, began_s: float) -> bool:
         """Wait until the next request may be sent; False if there is to be none."""
@@ -197,7 +236,8 @@ class Worker:
             if now >= reply.next_at:
                 return True
             if reply.pages and reply.next_at - now > ANSWER_EVERY_S:
-                await reply.send(last=False)
+                await self._answer(reply)
+                continue
             with trio.move_on_after(min(reply.next_at - now, _LOOK_S)):
                 await self._stopped.wait()
         return False
@@ -252,21 +292,26 @@ class Worker:
 
 
 class _Reply:
-    """What is to be answered to a bundle."""
+    """What is to be answered to a bundle; of a page only when it is settled that it came from the web."""
 
     def __init__(
         self,
         bundle: Bundle,
         summaries: Space,
         badge: Badge,
-        vouch: Vouch | None,
+        every_s: float,
         awake_s: Callable[[], float],
+        count: Callable[[int], None],
     ) -> None:
-        self._bundle, self._space, self._badge, self._vouch = bundle, summaries, badge, vouch
-        self._awake_s = awake_s
+        self._bundle, self._space, self._badge = bundle, summaries, badge
+        self._every_s, self._awake_s, self._count = every_s, awake_s, count
         self.pages: list[Page] = []
+        """Those of which it is not settled."""
+        self._settled: list[Page] = []
         self.next_at = -math.inf
         """When the next request may be sent."""
+        self.until_s = math.inf
+        """Until when there may be answers."""
         self._bytes = self._part = 0
         self._sent_at = self._awake_s()
 
@@ -277,20 +322,27 @@ class _Reply:
 
     def is_due(self, now_s: float) -> bool:
         """Whether it is time to answer what there is."""
-        every_s = ANSWER_EVERY_S if self._vouch is None else VOUCH_EVERY_S
-        return self._bytes >= PART_BYTES or now_s - self._sent_at >= every_s
+        return self._bytes >= PART_BYTES or now_s - self._sent_at >= self._every_s
+
+    def settle(self, *, is_the_web: bool) -> None:
+        """All that has come so far came from the web, or may have come from somebody else."""
+        self._settled += self.pages if is_the_web else _failed(self.pages, NOT_THE_WEB)
+        self.pages = []
 
     async def send(self, *, last: bool) -> None:
-        """Answer what there is; what is too large for that is left to the gatherer."""
-        pages, self.pages, self._bytes, self._sent_at = self.pages, [], 0, self._awake_s()
+        """Answer what is settled; what is too large for that is left to the gatherer."""
+        pages, self._settled, self._bytes, self._sent_at = self._settled, [], 0, self._awake_s()
         bundle, badge = self._bundle, self._badge
-        if pages and self._vouch is not None and not await self._vouch():
-            pages = [page if page.failure else Page(page.number, failure=NOT_THE_WEB) for page in pages]
         names = bundle.gatherer, bundle.id, badge.name
         try:
             data = Answer(VERSION, self._part, last, pages).sealed(badge.key, *names)
         except Refused:
-            pages = [page if page.failure else Page(page.number, failure=TOO_MUCH) for page in pages]
+            pages = _failed(pages, TOO_MUCH)
             data = Answer(VERSION, self._part, last, pages).sealed(badge.key, *names)
         self._part += 1
+        self._count(len(data))
         await self._space.out(ANSWER, *names, data, ttl=ANSWER_TTL_S)
+
+
+def _failed(pages: Iterable[Page], why: str) -> list[Page]:
+    return [page if page.failure else Page(page.number, failure=why) for page in pages]

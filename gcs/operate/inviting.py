@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TextIO
 
-import redis
 import trio
 
 from gcs.board import Board
-from gcs.config import Config
+from gcs.config import SETTINGS, Config
 from gcs.core.rulings import Invited, Rulings
-from gcs.errors import ConfigError, ExitCode, GcsError, UsageError
+from gcs.core.urls import Rejected, canonical
+from gcs.errors import ConfigError, UsageError
 from gcs.fetch.outcome import Failure, Origin
 from gcs.fetch.transport import Transport
 from gcs.helper import desks
 from gcs.helper.invitation import Invitation
 from gcs.helper.papers import KEY_BYTES
 from gcs.helper.portal import Canary, settings
-from gcs.helper.sites import Site
+from gcs.helper.sites import Access, Site
+from gcs.operate import accounts
+from gcs.operate.accounts import NotDone, without_credentials
 from gcs.operate.asking import Answer
 from gcs.operate.helping import helpers
 from tuplespace import rights
 
-_PATIENCE_S: Final = 10.0
+_UNDO_S: Final = 10.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
-
-
-class NotInvited(GcsError):
-    """The server does not let us make or remove a user."""
-
-    exit_code = ExitCode.REDIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +52,19 @@ class Wanted:
 
 
 async def invite(board: Board, config: Config, *, wanted: Wanted) -> Answer:
-    """Let a machine help: a user on the site's server, a key, and a file that has both."""
+    """Let a machine help: a user on the site's server, a key, and a file that has both.
+
+    When something fails nobody is invited, and there is no file.
+    """
     if not _NAME(wanted.name):
         raise UsageError(
             f"{wanted.name!r} cannot be the name of a helper: at most 64 letters, digits, dots, dashes and "
             "underscores are, beginning with a letter or digit."
         )
     site = _site(config, wanted.site)
-    if wanted.into.exists():
-        raise UsageError(f"{wanted.into} exists; name another file with --into.")
+    access = Access.to(site, config)
+    url = without_credentials(_address(wanted.url) or access.url)
     canary = await _canary(config, wanted.canary)
-    url = without_credentials(wanted.url or site.url or config.redis.url)
     user, password = _user(config, wanted.name), secrets.token_urlsafe(24)
     key, site_key = secrets.token_bytes(KEY_BYTES), secrets.token_bytes(KEY_BYTES)
     desk = site.desk(wanted.name)
@@ -79,28 +78,27 @@ async def invite(board: Board, config: Config, *, wanted: Wanted) -> Answer:
             )
         return now.invite(wanted.name, Invited(site.name, key), site_key, epoch)
 
-    rulings = await board.rule(change)
-    if not wanted.by_hand:
-        try:
-            await trio.to_thread.run_sync(_on_server, config, site, line)
-        except GcsError:
-            await board.rule(lambda now, epoch: now.revoke(wanted.name, epoch))
-            raise
-    invitation = Invitation(
-        name=wanted.name,
-        crawl=config.crawl.name,
-        site=site.name,
-        is_open=site.is_open,
-        url=url,
-        username=user,
-        password=password,
-        key=key.hex(),
-        bundles_key=(key if site.is_open else rulings.sites[site.name]).hex(),
-        tls_ca=config.redis.tls_ca.read_text() if config.redis.tls_ca and not site.url else "",
-        canary=canary,
-        max_tuple_bytes=config.space.max_tuple_bytes,
-    )
-    invitation.write(wanted.into)
+    with _new_file(wanted.into) as file:
+        rulings = await board.rule(change)
+        async with _undone_if_it_fails(board, wanted.name):
+            if not wanted.by_hand:
+                await accounts.tell(access, line)
+            invitation = Invitation(
+                name=wanted.name,
+                crawl=config.crawl.name,
+                site=site.name,
+                is_open=site.is_open,
+                url=url,
+                username=user,
+                password=password,
+                key=key.hex(),
+                bundles_key=(key if site.is_open else rulings.sites[site.name]).hex(),
+                tls_ca=access.tls_ca.read_text() if access.tls_ca else "",
+                canary=canary,
+                max_tuple_bytes=config.space.max_tuple_bytes,
+            )
+            file.write(invitation.text())
+            file.flush()
     lines = [f"{wanted.name} may help at {site.name}. Copy {wanted.into} to that machine, and run there:"]
     lines += [f"  gcs helper --invitation {wanted.into.name}"]
     if wanted.by_hand:
@@ -113,24 +111,71 @@ async def invite(board: Board, config: Config, *, wanted: Wanted) -> Answer:
     return Answer(facts, lines)
 
 
+@contextmanager
+def _new_file(path: Path) -> Iterator[TextIO]:
+    """A file that was not there before and that only its owner can read; gone again if anything fails."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise UsageError(f"{path} exists; name another file with --into.") from None
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}; name another file with --into."
+        ) from error
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+@asynccontextmanager
+async def _undone_if_it_fails(board: Board, name: str) -> AsyncIterator[None]:
+    """End an invitation whose file cannot be written: nobody has its password and its key."""
+    try:
+        yield
+    except BaseException:
+        with trio.move_on_after(_UNDO_S, shield=True):
+            await board.rule(lambda now, epoch: now.revoke(name, epoch).left(name, epoch))
+        raise
+
+
 async def revoke(board: Board, config: Config, *, name: str, by_hand: bool) -> Answer:
-    """End an invitation at once: its answers are refused, and its user is gone."""
+    """End an invitation at once: its answers are refused, and its user is gone.
+
+    What the server has not done yet can be asked for again.
+    """
     user = _user(config, name)
-    gone: list[Invited] = []
 
     def change(now: Rulings, epoch: int) -> Rulings:
-        if name not in now.helpers:
-            known = ", ".join(sorted(now.helpers)) or "nobody"
-            raise UsageError(f"{name} is not invited; who is: {known}.")
-        gone.append(now.helpers[name])
-        return now.revoke(name, epoch)
+        if name in now.helpers:
+            return now.revoke(name, epoch)
+        if name in now.leaving:
+            return now
+        known = ", ".join(sorted({*now.helpers, *now.leaving})) or "nobody"
+        raise UsageError(f"{name} is not invited; who is: {known}.")
 
-    await board.rule(change)
-    site = next((each for each in _sites(config) if each.name == gone[0].site), None)
+    at = (await board.rule(change)).leaving[name]
+    site = next((each for each in _sites(config) if each.name == at), None)
     facts = {"helper": name, "user": user}
-    if by_hand or site is None:
-        return Answer(facts, [f"{name} is not believed any more. Tell the server: ACL DELUSER {user}"])
-    await trio.to_thread.run_sync(_on_server, config, site, f"ACL DELUSER {user}")
+    by_hand_line = f"{name} is not believed any more. Tell the server: ACL DELUSER {user}"
+    if site is None and not by_hand:
+        raise UsageError(
+            f"{name} is not believed any more, but its user is still on the server of {at}, which "
+            "helpers.sites does not name here: name it with -s, or use --by-hand."
+        )
+    if site is not None and not by_hand:
+        try:
+            await accounts.tell(Access.to(site, config), f"ACL DELUSER {user}")
+        except NotDone as error:
+            raise NotDone(
+                f"{name} is not believed any more, but its user is still on the server: {error} "
+                f"`gcs helper revoke {name}` tries again."
+            ) from error
+    await board.rule(lambda now, epoch: now.left(name, epoch))
+    if by_hand:
+        return Answer(facts, [by_hand_line])
     return Answer(facts, [f"{name} may not help any more; its connections are closed."])
 
 
@@ -145,7 +190,14 @@ async def listed(board: Board, config: Config) -> Answer:
         + (f"{each['pages']:>9,} pages  {each['says']}" if each["present"] else each["says"] or "away")
         for each in facts
     ]
-    return Answer({"helpers": facts}, lines or ["Nobody is invited; `gcs helper invite NAME` invites one."])
+    lines += [
+        f"{name:<20} {at:<16} is revoked, but the server may still know its user: `gcs helper revoke {name}`."
+        for name, at in sorted(rulings.leaving.items())
+    ]
+    return Answer(
+        {"helpers": facts, "leaving": dict(rulings.leaving)},
+        lines or ["Nobody is invited; `gcs helper invite NAME` invites one."],
+    )
 
 
 def _user(config: Config, name: str) -> str:
@@ -172,53 +224,26 @@ def _site(config: Config, name: str) -> Site:
     return found[0]
 
 
-def without_credentials(url: str) -> str:
-    """An address without the user and the password in it: a helper has its own."""
-    scheme, separator, rest = url.partition("://")
-    place, mark, query = rest.partition("?")
-    before, slash, path = place.partition("/")
-    kept = [each for each in query.split("&") if each.partition("=")[0] not in ("username", "password")]
-    query = "&".join(each for each in kept if each)
-    return f"{scheme}{separator}{before.rpartition('@')[2]}{slash}{path}{mark if query else ''}{query}"
+def _address(url: str) -> str:
+    """An address that helpers can use; raises UsageError."""
+    try:
+        return str(SETTINGS["redis.url"].kind.read(url))
+    except ValueError:
+        raise UsageError(f'--url has to be an address such as "redis://host:6379", not {url!r}.') from None
 
 
 async def _canary(config: Config, url: str) -> Canary | None:
     """The page as it is now; raises UsageError if there is none."""
     if not url:
         return None
+    try:
+        url = canonical(url)
+    except Rejected as error:
+        raise UsageError(
+            f"--canary has to be a page such as http://intranet.example/robots.txt: {error}."
+        ) from error
     async with Transport(settings(config.fetch)) as transport:
         outcome = await transport.fetch(*Origin.split(url))
     if isinstance(outcome, Failure):
         raise UsageError(f"The canary {url} cannot be fetched: {outcome.detail}")
     return Canary(url, hashlib.sha256(outcome.body).hexdigest(), outcome.status)
-
-
-def _on_server(config: Config, site: Site, line: str) -> None:
-    """Send a command to the server of a site, and have it remembered where that is possible."""
-    url = site.url or config.redis.url
-    if "+" in url.partition("://")[0]:
-        raise UsageError(
-            "Users of a cluster or a Sentinel group have to be made on every server: use --by-hand."
-        )
-    options: dict[str, Any] = {"socket_timeout": _PATIENCE_S, "socket_connect_timeout": _PATIENCE_S}
-    if not site.url:
-        given = config.redis
-        named = {"username": given.username or None, "password": given.password or None}
-        if url.startswith("rediss"):
-            files = {
-                "ssl_ca_certs": given.tls_ca,
-                "ssl_certfile": given.tls_cert,
-                "ssl_keyfile": given.tls_key,
-            }
-            named |= {name: str(path) for name, path in files.items() if path}
-        options |= {name: value for name, value in named.items() if value}
-    try:
-        with redis.Redis.from_url(url, **options) as server:
-            server.execute_command(*line.split(" "))
-            # Without a file for users its configuration has to name them, or they are gone after a restart.
-            with suppress(redis.ResponseError):
-                server.execute_command("ACL", "SAVE")
-    except redis.RedisError as error:
-        raise NotInvited(
-            f"The server does not do it ({error}); its user needs the right +acl, or use --by-hand."
-        ) from error
