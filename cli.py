@@ -9,6 +9,7 @@ import math
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ COMPLETION = {
     "zsh": "For every new shell, in ~/.zshrc after compinit: source <(gcs completion zsh)",
     "fish": "For every new shell: gcs completion fish > ~/.config/fish/completions/gcs.fish",
 }
+_NOT_KEPT = ("redis", "log", "metrics", "monitor")
+"""Sections that are about where a crawl runs, not about what it is: a resumed one may have others."""
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code.value:<4} {code.meaning}" for code in ExitCode)
 
 
@@ -199,6 +202,8 @@ def config_show(ctx: click.Context, *, crawl: bool, directory: Path | None, as_j
     metavar="N",
     help="How many gatherers; one, or as many as before.",
 )
+@click.option("--monitor", is_flag=True, help="Serve the web page meanwhile, at monitor.listen.")
+@click.option("--stay", is_flag=True, help="With --monitor: serve it on after the end, until Ctrl-C.")
 @click.pass_obj
 @click.pass_context
 def crawl(
@@ -214,8 +219,12 @@ def crawl(
     rules: tuple[str, ...],
     expansion: Path | None,
     asked: int | None,
+    monitor: bool,
+    stay: bool,
 ) -> None:
     """Crawl from these URLs on, until there is nothing left or a limit is reached."""
+    if stay and not monitor:
+        raise click.UsageError("--stay is about the web page: give --monitor too.")
     if rules:
         invocation = replace(invocation, overrides=(*invocation.overrides, f"crawl.scope={' '.join(rules)}"))
     from gcs.gatherer import fleet, parts, session
@@ -227,9 +236,9 @@ def crawl(
 
     limits = Limits(max_pages or math.inf, math.inf if max_time is None else max_time)
     every = [*urls, *(read_seeds(seeds) if seeds else ())]
-    kept = loaded.changed([each for each in config.SECTIONS if each not in ("redis", "log", "metrics")])
-    request = session.Request(every, directory, resume, expansion, kept, limits)
-    if gatherers == 1:
+    kept = loaded.changed([each for each in config.SECTIONS if each not in _NOT_KEPT])
+    request = session.Request(every, directory, resume, expansion, kept, limits, monitor, stay)
+    if gatherers == 1 and not monitor and parts.Fleet.of(directory) is None:
         ctx.exit(session.crawl(loaded.config, request))
     ctx.exit(fleet.crawl(loaded.config, request, gatherers))
 
@@ -255,6 +264,30 @@ def gatherer(ctx: click.Context, invocation: Invocation, *, directory: Path) -> 
     from gcs.gatherer import daemon
 
     ctx.exit(daemon.run(loaded.config, directory, lambda: invocation.read().config))
+
+
+@main.command(
+    epilog=examples(
+        "gcs monitor -s redis.url=redis://redis.example",
+        "gcs monitor -s monitor.listen=127.0.0.1:0 --into /var/lib/gcs/monitor",
+    )
+)
+@click.option(
+    "--into",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("monitor"),
+    show_default=True,
+    help="Where tokens and what was seen are kept.",
+)
+@click.pass_obj
+@click.pass_context
+def monitor(ctx: click.Context, invocation: Invocation, *, directory: Path) -> None:
+    """Serve the web page of the crawl of the configuration: see how it goes, and steer it."""
+    loaded = invocation.load()
+    from gcs.monitor import daemon
+
+    ctx.exit(daemon.run(loaded.config, directory, partial(click.echo, err=True)))
 
 
 @main.command(
@@ -351,16 +384,35 @@ def doctor(ctx: click.Context, invocation: Invocation, *, directory: Path, host:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where everything is kept; a new temporary directory if not given.",
 )
+@click.option(
+    "--monitor/--no-monitor",
+    default=True,
+    show_default=True,
+    help="Serve the web page meanwhile; without it, one gatherer crawls alone.",
+)
+@click.option("--stay", is_flag=True, help="Serve the page on after the end, until Ctrl-C.")
 @click.pass_obj
 @click.pass_context
 def demo(
-    ctx: click.Context, invocation: Invocation, *, hosts: int, pages: int, seed: int, into: Path | None
+    ctx: click.Context,
+    invocation: Invocation,
+    *,
+    hosts: int,
+    pages: int,
+    seed: int,
+    into: Path | None,
+    monitor: bool,
+    stay: bool,
 ) -> None:
     """Crawl a synthetic web on this machine to its end, and compare with what its servers saw."""
     loaded = invocation.load()
     from gcs import demo as demonstration
 
-    ctx.exit(demonstration.run(loaded.config, hosts=hosts, pages=pages, seed=seed, into=into))
+    ctx.exit(
+        demonstration.run(
+            loaded.config, hosts=hosts, pages=pages, seed=seed, into=into, monitor=monitor, stay=stay
+        )
+    )
 
 
 @main.command("install-units", epilog=examples("gcs install-units --dry-run", "gcs install-units --user"))

@@ -69,6 +69,10 @@ class Request:
     settings: Sequence[str] = ()
     """What makes this crawl differ from the defaults; a resumed one has it again."""
     limits: Limits = field(default_factory=Limits)
+    monitor: bool = False
+    """Whether the web page is served meanwhile."""
+    stay: bool = False
+    """Whether it is served on after the end, until Ctrl-C."""
 
 
 def crawl(config: Config, request: Request) -> ExitCode:
