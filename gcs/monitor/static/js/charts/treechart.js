@@ -73,7 +73,7 @@ export class TreeChart {
     const root = top.copy();
     if (this._shape === "treemap") {
       const lay = d3.treemap().size([width, height]).paddingInner(1).paddingOuter(2).round(true);
-      lay.paddingTop((node) => (node.depth === 0 || (node.children && node.x1 - node.x0 > 46) ? HEAD_PX : 2))(root);
+      lay.paddingTop((node) => (node.depth > 0 && node.children && node.x1 - node.x0 > 46 ? HEAD_PX : 2))(root);
     } else {
       const rows = Math.min(root.height + 1, Math.max(2, Math.floor(height / ROW_PX)));
       d3.partition().size([width, (height / rows) * (root.height + 1)]).padding(1)(root);
@@ -124,7 +124,8 @@ export class TreeChart {
       ink = token("--ink");
     }
     context.globalAlpha = isOff ? 0.45 : 1;
-    if (width > 34 && height > 13) this._label(context, node, name, ink, { x0, y0, width, height, isLeaf });
+    const isHead = node === this._focus && !isIcicle;
+    if (width > 34 && height > 13 && !isHead) this._label(context, node, name, ink, { x0, y0, width, height, isLeaf });
     context.globalAlpha = 1;
   }
 

@@ -52,7 +52,10 @@ export class Feed extends EventTarget {
   _said(name, data) {
     this._heard = Date.now();
     this._wait_ms = 1000;
-    if (this.connection.is !== "live") this._become("live");
+    if (this.connection.is !== "live") {
+      this._become("live");
+      this._catchUp();
+    }
     this[`_take_${name}`]?.(data);
     this._tell(name, data);
   }
@@ -86,6 +89,13 @@ export class Feed extends EventTarget {
   _look() {
     if (this.connection.is === "live" && Date.now() - this._heard > SILENCE_MS) this._lost();
     else this._tell("tick");
+  }
+
+  /** What was said while nobody listened. */
+  async _catchUp() {
+    const [events, pages] = await Promise.allSettled([get("events"), get("pages", { most: KEPT_PAGES })]);
+    if (events.value) this._said("events", events.value);
+    if (pages.value) this._said("pages", pages.value);
   }
 
   /** EventSource gives up on some answers, so we always begin anew ourselves. */

@@ -1,12 +1,13 @@
 // A table that can be sorted and that draws only the rows in sight, so that 5,000 cost no more than 50.
+// Cells are changed only where they differ: what is selected, pointed at or has the focus stays so.
 
-import { fill, make } from "../dom.js";
+import { fill, make, write } from "../dom.js";
 import { NONE } from "../format.js";
 
 const ROW_PX = 33;
+const BOX_PX = 480;
 const VIRTUAL = 60;
 const MARGIN = 8;
-const BOX_PX = 480;
 
 /**
  * @typedef {Object} Column
@@ -20,12 +21,15 @@ const BOX_PX = 480;
 
 export class Table {
   /**
-   * @param {{caption: string, columns: Column[], sort?: number, descending?: boolean, empty?: string,
-   *   onrow?: (row: any) => void}} options `sort` is the column to begin with; -1 leaves the order as it comes.
+   * @param {{caption: string, columns: Column[], sort?: number, descending?: boolean, empty?: string}} options
+   *   `sort` is the column to begin with; -1 leaves the order as it comes.
    */
-  constructor({ caption, columns, sort = -1, descending = true, empty = "Nothing yet.", onrow }) {
-    Object.assign(this, { columns, _sort: sort, _descending: descending, _onrow: onrow, _all: [], _sorted: [] });
+  constructor({ caption, columns, sort = -1, descending = true, empty = "Nothing yet." }) {
+    Object.assign(this, { columns, _sort: sort, _descending: descending, _all: [], _sorted: [] });
     this._heads = columns.map((column, at) => this._head(column, at));
+    this._made = [];
+    this._above = gap(columns.length);
+    this._below = gap(columns.length);
     this._body = make("tbody");
     this._table = make(
       "table",
@@ -37,7 +41,7 @@ export class Table {
     this._empty = make("p", { class: "empty", hidden: true }, empty);
     this._box = make(
       "div",
-      { class: "table-box", tabIndex: 0, role: "region", "aria-label": caption, onscroll: () => this._scrolled() },
+      { class: "table-box", tabIndex: 0, role: "group", "aria-label": caption, onscroll: () => this._draw() },
       this._table,
     );
     this.element = make("div", { class: "table" }, this._box, this._empty);
@@ -48,10 +52,6 @@ export class Table {
   set rows(rows) {
     this._all = rows;
     this._order();
-  }
-
-  get rows() {
-    return this._sorted;
   }
 
   _head(column, at) {
@@ -80,50 +80,57 @@ export class Table {
       const sign = this._descending ? -1 : 1;
       this._sorted.sort((one, two) => sign * compare(value(one), value(two)));
     }
-    const isMany = this._sorted.length > VIRTUAL;
-    this._box.classList.toggle("fixed", isMany);
-    this._box.hidden = this._sorted.length === 0;
-    this._empty.hidden = this._sorted.length > 0;
-    this._from = -1;
-    this._scrolled();
+    const many = this._sorted.length;
+    this._box.classList.toggle("fixed", many > VIRTUAL);
+    this._box.hidden = many === 0;
+    this._empty.hidden = many > 0;
+    this._table.setAttribute("aria-rowcount", String(many + 1));
+    this._draw();
   }
 
-  _scrolled() {
+  _draw() {
     const many = this._sorted.length;
-    let from = 0;
-    let to = many;
+    let [from, to] = [0, many];
     if (many > VIRTUAL) {
       const first = Math.floor(this._box.scrollTop / ROW_PX);
       from = Math.max(0, Math.min(first - MARGIN, many - MARGIN));
       to = Math.min(many, first + Math.ceil(Math.max(this._box.clientHeight, BOX_PX) / ROW_PX) + MARGIN);
     }
-    if (from === this._from && to === this._to) return;
-    [this._from, this._to] = [from, to];
-    const shown = this._sorted.slice(from, to).map((row) => this._row(row));
-    fill(this._body, this._gap(from), shown, this._gap(many - to));
-    this._table.setAttribute("aria-rowcount", String(many + 1));
+    while (this._made.length < to - from) this._made.push(this._blank());
+    for (let at = from; at < to; at += 1) this._write(this._made[at - from], this._sorted[at]);
+    stretch(this._above, from);
+    stretch(this._below, many - to);
+    if (this._body.childElementCount !== to - from + 2) {
+      fill(this._body, this._above, this._made.slice(0, to - from), this._below);
+    }
   }
 
-  _gap(rows) {
-    if (!rows) return null;
-    const cell = make("td", { colSpan: this.columns.length });
-    cell.style.height = `${rows * ROW_PX}px`;
-    return make("tr", { class: "spacer", "aria-hidden": "true" }, cell);
+  _blank() {
+    const cells = this.columns.map((column) =>
+      make(column.head ? "th" : "td", { scope: column.head ? "row" : null, class: kind(column) }),
+    );
+    return make("tr", {}, cells);
   }
 
-  _row(row) {
-    const cells = this.columns.map((column) => {
-      const shown = (column.show ?? column.value)(row);
-      const text = shown ?? NONE;
-      const title = this._box.classList.contains("fixed") && typeof text === "string" ? text : null;
-      const tag = column.head ? "th" : "td";
-      return make(tag, { scope: column.head ? "row" : null, class: kind(column), title }, text);
+  _write(element, row) {
+    this.columns.forEach((column, at) => {
+      const cell = element.children[at];
+      const shown = (column.show ?? column.value)(row) ?? NONE;
+      if (!(shown instanceof Node)) write(cell, shown);
+      // An element may have listeners for its row, so that two that look the same are not.
+      else if (shown.matches("button") || !cell.firstChild?.isEqualNode(shown)) fill(cell, shown);
     });
-    return make("tr", this._onrow ? { onclick: () => this._onrow(row) } : {}, cells);
   }
 }
 
 const kind = (column) => (column.end ? "end" : column.wide ? "wide" : "");
+
+const gap = (columns) => make("tr", { class: "spacer", "aria-hidden": "true", hidden: true }, make("td", { colSpan: columns }));
+
+function stretch(spacer, rows) {
+  spacer.hidden = rows === 0;
+  spacer.firstChild.style.height = `${rows * ROW_PX}px`;
+}
 
 function compare(one, two) {
   if (typeof one === "number" || typeof two === "number") return (one ?? -Infinity) - (two ?? -Infinity);

@@ -33,7 +33,6 @@ class Tree {
       caption: "Parts of the web here",
       sort: 2,
       empty: "There is no plan yet: gatherers make the first one when they come together.",
-      onrow: (node) => node.children && this._zoom(node),
       columns: [
         { label: "Part", head: true, value: (node) => node.listed.name, show: (node) => this._name(node) },
         { label: "Owner", value: (node) => owner(node.listed), show: (node) => this._owner(node) },
