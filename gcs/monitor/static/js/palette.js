@@ -32,6 +32,12 @@ export class Owners {
   }
 }
 
+/** A colour for each of some names: the owners' own, if no two of them have the same. */
+export function distinct(owners, names) {
+  const own = names.map((name) => owners.look(name).colour);
+  return new Set(own).size === own.length ? own : names.map((_, at) => OWNERS[at % OWNERS.length]);
+}
+
 /** g2 before g10. */
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 

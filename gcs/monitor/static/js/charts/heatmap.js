@@ -8,17 +8,20 @@ import { font, token } from "../theme.js";
 import { Canvas } from "./canvas.js";
 
 const HEAD_PX = 8;
+const HEIGHT_PX = 560;
+const LEAST_PX = 10;
+const MOST_PX = 22;
+const NAME_PX = 13;
 const WRITTEN_PX = 40;
 
 /** @typedef {{rows: string[], columns: string[], values: (number|null)[][]}} Field */
 
 export class HeatMap {
   /**
-   * @param {{label: string, tell: (row: number, column: number, field: Field) => string[], rowPx?: number,
-   *   scale?: "all"|"column", heads?: boolean}} options `scale` says with what a value is compared.
+   * @param {{label: string, tell: (row: number, column: number, field: Field) => string[], scale?: "all"|"column", heads?: boolean}} options `scale` says with what a value is compared.
    */
-  constructor({ label, tell, rowPx = 22, scale = "all", heads = false }) {
-    Object.assign(this, { _tell: tell, _rowPx: rowPx, _scale: scale, _heads: heads, _at: null, _label: label });
+  constructor({ label, tell, scale = "all", heads = false }) {
+    Object.assign(this, { _tell: tell, _scale: scale, _heads: heads, _at: null, _label: label });
     /** @type {Field} */
     this._field = { rows: [], columns: [], values: [] };
     this._canvas = new Canvas(
@@ -42,6 +45,7 @@ export class HeatMap {
   /** @param {Field} field */
   show(field) {
     this._field = field;
+    this._rowPx = Math.max(LEAST_PX, Math.min(MOST_PX, Math.floor(HEIGHT_PX / Math.max(1, field.rows.length))));
     const names = field.rows.map((row) => row.length);
     this._left = Math.min(130, 14 + 7 * Math.max(3, ...names));
     this._top = this._heads ? 18 + Math.min(84, 6.2 * Math.max(2, ...field.columns.map((each) => each.length))) : HEAD_PX;
@@ -61,6 +65,7 @@ export class HeatMap {
     context.fillStyle = token("--ink-soft");
     const rowPx = this._rowPx;
     rows.forEach((name, at) => {
+      if (at % Math.ceil(NAME_PX / rowPx)) return;
       const y = this._top + at * rowPx + rowPx / 2;
       context.fillText(clipped(context, name, this._left - 10), 0, y);
     });

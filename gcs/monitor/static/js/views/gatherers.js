@@ -7,7 +7,7 @@ import { scaleLegend } from "../charts/scale.js";
 import { TimeSeries } from "../charts/timeseries.js";
 import { since } from "../data/history.js";
 import { Resource } from "../data/resource.js";
-import { byName } from "../palette.js";
+import { byName, distinct } from "../palette.js";
 import { badge } from "../parts/badge.js";
 import { card, nothing } from "../parts/card.js";
 import { choices } from "../parts/choices.js";
@@ -111,9 +111,9 @@ class Gatherers {
   _loadChart(names) {
     const { axis, show } = SHOWN[this._kind];
     const dashes = [undefined, [8, 3], [3, 3], [10, 3, 2, 3]];
+    const colours = distinct(this._context.owners, names);
     const lines = names.map((name, at) => {
-      const { colour } = this._context.owners.look(name);
-      return { label: name, colour, show, dash: dashes[at % dashes.length] };
+      return { label: name, colour: colours[at], show, dash: dashes[at % dashes.length] };
     });
     const label = KINDS.find(([value]) => value === this._kind)[1];
     return new TimeSeries({ label: `${label} by gatherer`, lines, axis, height: 250 });
