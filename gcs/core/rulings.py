@@ -47,6 +47,10 @@ class Rulings:
     """Who was invited, by name."""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By gatherer, or ALL: settings and their values, as the command line has them."""
+    delays: Mapping[str, float] = field(default_factory=dict)
+    """Prefixes of hosts that are asked less often: the least seconds between two requests."""
+    paused_by: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    """Of those that are paused: which operator did that, and when, if that was said."""
 
     def is_paused(self, gatherer: str) -> bool:
         """Whether a gatherer begins no fetches."""
@@ -78,17 +82,25 @@ class Rulings:
 
     # Changes
 
-    def pause(self, who: str, epoch: int) -> Rulings:
-        """A gatherer, or ALL, begins no more fetches."""
-        return replace(self, epoch=epoch, paused=self.paused | {who})
+    def pause(self, who: str, epoch: int, *, by: str = "", at: float = 0.0) -> Rulings:
+        """A gatherer, or ALL, begins no more fetches; whoever paused it first is remembered."""
+        noted = self.paused_by if who in self.paused or not by else {**self.paused_by, who: (by, at)}
+        return replace(self, epoch=epoch, paused=self.paused | {who}, paused_by=noted)
 
     def resume(self, who: str, epoch: int) -> Rulings:
         """It begins them again; ALL includes those that were paused one by one."""
-        return replace(self, epoch=epoch, paused=frozenset() if who == ALL else self.paused - {who})
+        paused = frozenset[str]() if who == ALL else self.paused - {who}
+        noted = {each: by for each, by in self.paused_by.items() if each in paused}
+        return replace(self, epoch=epoch, paused=paused, paused_by=noted)
 
     def rest(self, prefix: str, until: float, epoch: int) -> Rulings:
         """URLs with a prefix wait."""
         return replace(self, epoch=epoch, resting={**self.resting, prefix: until})
+
+    def delay(self, prefix: str, seconds: float | None, epoch: int) -> Rulings:
+        """A host is asked at most every so many seconds; None leaves that to the configuration."""
+        delays = {each: delay_s for each, delay_s in self.delays.items() if each != prefix}
+        return replace(self, epoch=epoch, delays=delays if seconds is None else {**delays, prefix: seconds})
 
     def bar(self, prefix: str, epoch: int) -> Rulings:
         """URLs with a prefix are dropped."""
@@ -134,6 +146,8 @@ class Rulings:
                 dict(self.sites),
                 dict(self.helpers),
                 {who: dict(values) for who, values in self.settings.items()},
+                dict(self.delays),
+                dict(self.paused_by),
             ]
         )
         return packed
@@ -146,8 +160,18 @@ class Rulings:
         said: Any = msgpack.unpackb(data)
         epoch, paused, resting, barred, sites, helpers, *more = said
         invited = {name: Invited(*each) for name, each in helpers.items()}
-        settings = more[0] if more else {}
-        return cls(epoch, frozenset(paused), dict(resting), frozenset(barred), dict(sites), invited, settings)
+        settings, delays, paused_by = [*more[:3], {}, {}, {}][:3]
+        return cls(
+            epoch,
+            frozenset(paused),
+            dict(resting),
+            frozenset(barred),
+            dict(sites),
+            invited,
+            settings,
+            dict(delays),
+            {who: (str(by), float(at)) for who, (by, at) in paused_by.items()},
+        )
 
 
 def _lies_in(key: str, prefix: str) -> bool:

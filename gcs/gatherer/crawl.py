@@ -42,6 +42,7 @@ from gcs.fetch.outcome import Failure, Origin, Response
 from gcs.fetch.robots import Inquiry, RobotsCache
 from gcs.gatherer.archive import Keeper
 from gcs.gatherer.census import Census
+from gcs.gatherer.findings import Findings
 from gcs.gatherer.frontier import Frontier, Site
 from gcs.gatherer.job import Job, Loan, Visit
 from gcs.gatherer.lending import Lending
@@ -80,6 +81,7 @@ ERRAND_S: Final = 60.0
 STATISTICS_EVERY_S: Final = 60.0
 TALLY: Final = "tally"
 NOVELTY: Final = "novelty"
+FINDINGS: Final = "findings"
 EXPANSION: Final = "expansion"
 ROBOTS: Final = "robots "
 
@@ -152,6 +154,8 @@ class Crawl:
         self.expansion = expansion
         stored = store.get_meta(TALLY)
         self.tally = Tally.from_bytes(stored) if stored else Tally()
+        found = store.get_meta(FINDINGS)
+        self.findings = Findings.from_bytes(found) if found else Findings()
         self._before, self._bytes_before = self.tally.pages, self.tally.size_bytes
         self._unread: list[Visit] = []
         self._finished: list[Finished] = []
@@ -671,6 +675,7 @@ class Crawl:
 
     def _set_aside(self, site: Site, until: float, now: float) -> None:
         """Ask a host for nothing before a time; nor what others wait for, if that is long."""
+        self.findings.aside(site.origin.netloc, until)
         for errand in self._frontier.set_aside(site, until, now):
             self._cannot_ask(errand, now)
 
@@ -816,6 +821,7 @@ class Crawl:
         meta |= {f"{ROBOTS}{origin}": stored for origin, stored in self._robots.changed()}
         if self._ending is not None or trio.current_time() > self._statistics_at:
             meta[NOVELTY] = self._visitor.admission.novelty.to_bytes()
+            meta[FINDINGS] = self.findings.to_bytes()
             meta[EXPANSION] = self.expansion.to_bytes()
             self._statistics_at = trio.current_time() + STATISTICS_EVERY_S
         parts = self._some_parts()
@@ -870,6 +876,7 @@ class Crawl:
 
     def _count(self, visit: Visit) -> None:
         outcome, document = visit.outcome, visit.document
+        self.findings.saw(visit)
         if isinstance(outcome, Response):
             self._answered_at = self._clock()
             kind = document.format if document else outcome.headers.get("content-type", "").partition(";")[0]

@@ -81,6 +81,8 @@ class Membership:
         self._newest = (0, (0, b""))
         """The epoch of the charter in force, and the rulings."""
         self._rested_at = node.clock()
+        self._watched = (0, -math.inf)
+        """The newest sign that somebody watches, and when it came."""
         self.reached_at = -math.inf
         """When the members were last looked at."""
         self.is_within_reach = False
@@ -89,6 +91,11 @@ class Membership:
         """Set, and replaced, whenever the members were looked at."""
         self.further_reasons: list[Callable[[], str]] = []
         """Why others want a new plan; "" if they do not. Asked when one may be made."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody wants to be told what is found."""
+        return trio.current_time() - self._watched[1] < boards.WATCHED_S
 
     # What others are like
 
@@ -270,6 +277,9 @@ class Membership:
         if token > max(self._called, node.epoch):
             self._called = token
             self._answer(token)
+        watched = now.get(boards.WATCHED, (0, b""))[0]
+        if watched != self._watched[0]:
+            self._watched = (watched, trio.current_time())
         rulings = now.get(boards.RULINGS, (0, b""))
         if rulings[0] < node.rulings.epoch:
             ours = node.rulings

@@ -213,7 +213,8 @@ def pause(ctx: click.Context, *, what: str, name: str | None, as_json: bool) -> 
     """Begin no more fetches: of the whole crawl, of a gatherer, or of a host."""
     from gcs.operate import ruling
 
-    ask(ctx, partial(ruling.pause, what=what, name=_name_of(what, name)), as_json=as_json)
+    paused = partial(ruling.pause, what=what, name=_name_of(what, name), by=ruling.operator())
+    ask(ctx, paused, as_json=as_json)
 
 
 @click.command(
@@ -228,6 +229,25 @@ def resume(ctx: click.Context, *, what: str, name: str | None, as_json: bool) ->
     from gcs.operate import ruling
 
     ask(ctx, partial(ruling.resume, what=what, name=_name_of(what, name)), as_json=as_json)
+
+
+@click.command(
+    cls=Command, epilog=examples("gcs delay www.example.org 10s", "gcs delay www.example.org --as-configured")
+)
+@click.argument("host", metavar="HOST")
+@click.argument("delay_s", type=Duration(), metavar="[T]", required=False)
+@click.option("--as-configured", is_flag=True, help="Set no delay for it any more.")
+@JSON
+@click.pass_context
+def delay(
+    ctx: click.Context, *, host: str, delay_s: float | None, as_configured: bool, as_json: bool
+) -> None:
+    """Ask a host less often than is configured: at most once in a time such as 10s."""
+    if (delay_s is None) != as_configured:
+        raise click.UsageError("give either a time such as 10s, or --as-configured.")
+    from gcs.operate import ruling
+
+    ask(ctx, partial(ruling.delay, host=host, delay_s=delay_s), as_json=as_json)
 
 
 @click.command(
@@ -380,6 +400,7 @@ COMMANDS: Final = (
     seed,
     pause,
     resume,
+    delay,
     block,
     unblock,
     forget,

@@ -313,6 +313,8 @@ def ruling_facts(rulings: Rulings) -> dict[str, Any]:
         "paused": sorted(rulings.paused),
         "resting": {named(prefix): until or None for prefix, until in sorted(rulings.resting.items())},
         "barred": sorted(map(named, rulings.barred)),
+        "delays": {named(prefix): delay_s for prefix, delay_s in sorted(rulings.delays.items())},
+        "paused_by": {who: {"by": by, "at": at} for who, (by, at) in sorted(rulings.paused_by.items())},
         "settings": {who: dict(values) for who, values in sorted(rulings.settings.items())},
     }
 
@@ -323,6 +325,10 @@ def ruling_lines(rulings: Rulings) -> list[str]:
         *("the crawl is paused" if who == ALL else f"{who} is paused" for who in sorted(rulings.paused)),
         *(f"{named(prefix)} {_rest(until)}" for prefix, until in sorted(rulings.resting.items())),
         *(f"{named(prefix)} is blocked" for prefix in sorted(rulings.barred)),
+        *(
+            f"{named(prefix)} is asked at most every {duration(delay_s)}"
+            for prefix, delay_s in sorted(rulings.delays.items())
+        ),
         *(
             f"{name}={value} is set for {'all' if who == ALL else who}"
             for who, values in sorted(rulings.settings.items())
