@@ -1,11 +1,11 @@
 // Colours that people with any colour vision can tell apart, and ways to tell things apart without colour.
 
+import { isDark } from "./theme.js";
+
 // Okabe and Ito's set without black and yellow, which vanish on one of the two themes, and two of Tol's.
 const OWNERS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a68b5", "#999933"];
 const STEPS_LIGHT = ["#f0f4f6", "#d3e5ee", "#a9cfe2", "#75b2d0", "#4091b8", "#1a6f98", "#074d70", "#032f47"];
 const STEPS_DARK = ["#1c262e", "#1d3a4a", "#1b5068", "#196a88", "#2387a9", "#44a7c7", "#7fc8de", "#c4e8f2"];
-
-import { isDark } from "./theme.js";
 
 /**
  * How owners look: in the order of their names, so that a colour stays while nobody joins or leaves.
@@ -59,34 +59,43 @@ export function step(share) {
 /** All steps, for a legend. */
 export const steps = () => (isDark() ? STEPS_DARK : STEPS_LIGHT);
 
+const TILE_PX = 9;
+const tiles = new Map();
+
+/** A tile of stripes: one way, the other way, or both. */
+function tile({ stripes, ink }) {
+  const key = `${stripes} ${ink}`;
+  if (!tiles.has(key)) {
+    const canvas = new OffscreenCanvas(TILE_PX, TILE_PX);
+    const context = canvas.getContext("2d");
+    context.strokeStyle = ink === "#ffffff" ? "rgba(255,255,255,.3)" : "rgba(0,0,0,.26)";
+    context.lineWidth = 2;
+    context.beginPath();
+    // Each line again one tile further, so that tiles fit together at their corners.
+    for (const at of [-TILE_PX, 0, TILE_PX]) {
+      if (stripes !== 2) {
+        context.moveTo(at, TILE_PX);
+        context.lineTo(at + TILE_PX, 0);
+      }
+      if (stripes !== 1) {
+        context.moveTo(at, 0);
+        context.lineTo(at + TILE_PX, TILE_PX);
+      }
+    }
+    context.stroke();
+    tiles.set(key, canvas);
+  }
+  return tiles.get(key);
+}
+
 /**
  * Fill a rectangle as its owner looks.
- * @param {CanvasRenderingContext2D} canvas
+ * @param {CanvasRenderingContext2D} context
  */
-export function paint(canvas, look, x, y, width, height) {
-  canvas.fillStyle = look.colour;
-  canvas.fillRect(x, y, width, height);
+export function paint(context, look, x, y, width, height) {
+  context.fillStyle = look.colour;
+  context.fillRect(x, y, width, height);
   if (!look.stripes || width < 3 || height < 3) return;
-  canvas.save();
-  canvas.beginPath();
-  canvas.rect(x, y, width, height);
-  canvas.clip();
-  canvas.strokeStyle = look.ink === "#ffffff" ? "rgba(255,255,255,.28)" : "rgba(0,0,0,.24)";
-  canvas.lineWidth = 2;
-  canvas.beginPath();
-  const gap = 9;
-  if (look.stripes !== 2) {
-    for (let at = x - height; at < x + width; at += gap) {
-      canvas.moveTo(at, y + height);
-      canvas.lineTo(at + height, y);
-    }
-  }
-  if (look.stripes !== 1) {
-    for (let at = x - height; at < x + width; at += gap) {
-      canvas.moveTo(at, y);
-      canvas.lineTo(at + height, y + height);
-    }
-  }
-  canvas.stroke();
-  canvas.restore();
+  context.fillStyle = context.createPattern(tile(look), "repeat");
+  context.fillRect(x, y, width, height);
 }

@@ -6,7 +6,7 @@ import { make } from "../dom.js";
 import { called, owner } from "../data/urltree.js";
 import { paint } from "../palette.js";
 import { tip, untip } from "../parts/tip.js";
-import { font, token } from "../theme.js";
+import { font, isDark, token } from "../theme.js";
 import { Canvas } from "./canvas.js";
 import { clipped } from "./heatmap.js";
 
@@ -22,6 +22,8 @@ export class TreeChart {
     this._focus = null;
     this._at = null;
     this._boxes = [];
+    // All but the mark: where one points changes far more often than what is there.
+    this._picture = new OffscreenCanvas(1, 1);
     this._canvas = new Canvas(
       {
         class: "tree",
@@ -47,6 +49,7 @@ export class TreeChart {
     this._focus = node;
     this._at = null;
     this._laid = "";
+    this._painted = "";
     this._canvas.draw();
   }
 
@@ -90,9 +93,18 @@ export class TreeChart {
 
   _paint(context, width, height) {
     this._lay(width, height);
-    context.font = font(12);
-    context.textBaseline = "middle";
-    for (const box of this._boxes) this._box(context, box);
+    const key = `${this._laid} ${this._only} ${isDark()}`;
+    const picture = this._picture;
+    if (key === this._painted) {
+      context.drawImage(picture, 0, 0, width, height);
+    } else {
+      context.font = font(12);
+      context.textBaseline = "middle";
+      for (const box of this._boxes) this._box(context, box);
+      Object.assign(picture, { width: context.canvas.width, height: context.canvas.height });
+      picture.getContext("2d").drawImage(context.canvas, 0, 0);
+      this._painted = key;
+    }
     if (this._at) {
       const { x0, y0, x1, y1 } = this._at;
       context.strokeStyle = token("--ink");

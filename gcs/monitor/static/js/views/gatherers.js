@@ -78,9 +78,9 @@ class Gatherers {
       { class: "grid" },
       card({ title: "Gatherers", note: "T is the time that a gatherer needs for what it has; C is the share of its traffic that coordination takes." }, this._table.element),
       card({ title: "Load over time", wide: "half", tools: [kinds], note: "The last half hour; the busiest eight if there are more." }, this._load),
+      card({ title: "Helpers", wide: "half" }, this._helpers.element),
       card({ title: "Who is fast for what", wide: "half", tools: [scaleLegend("slower", "faster")], note: "Sites from left to right, the heaviest first; each is compared by column. A line means never tried." }, this._ratesBox),
       card({ title: "What they send each other", wide: "half", tools: [scaleLegend("0", "most")], note: this._overhead }, this._trafficBox),
-      card({ title: "Helpers", wide: "half" }, this._helpers.element),
       card({ title: "Log of events" }, this._events),
     );
   }

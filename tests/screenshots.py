@@ -1,0 +1,59 @@
+"""Pictures of every view of the web page, on a live crawl: light and dark, on a desktop and on a phone.
+
+`make screenshots` calls this; the crawl runs for half a minute first, so that there is something to see.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests import sights
+from tests.browser import CHROMIUM, DESKTOP, PHONE, WHY_NOT, chromium, visiting
+from tests.test_monitor_page import VIEWS
+from tests.watched import Watched, watched
+
+_WAIT_S = 35.0
+_REST_MS = 1500
+
+
+def main(into: Path) -> int:
+    """Take them all."""
+    if CHROMIUM is None:
+        print(f"No screenshots: {WHY_NOT}.")
+        return 1
+    into.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="gcs-screenshots-") as place,
+        watched(Path(place), gatherers_count=4, pages=40_000, delay_s=0.4, write=sights.harmless) as crawl,
+        chromium() as browser,
+    ):
+        time.sleep(_WAIT_S)
+        for theme in ("light", "dark"):
+            for kind, size in (("desktop", DESKTOP), ("phone", PHONE)):
+                with visiting(browser, theme=theme, size=size) as visit:
+                    visit.page.goto(crawl.monitor.links[0])
+                    for view in VIEWS:
+                        _take(visit.page, crawl, view, into / f"{view}-{theme}-{kind}.png", size)
+    print(f"{len(list(into.glob('*.png')))} pictures are in {into}.")
+    return 0
+
+
+def _take(page: Page, crawl: Watched, view: str, into: Path, size: tuple[int, int]) -> None:
+    """The whole view; the window is made as high as that, for what is fixed to its edges."""
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.goto(f"{crawl.monitor.url}#/{view}")
+    expect(page.locator(VIEWS[view]).first).to_be_visible()
+    page.wait_for_timeout(_REST_MS)
+    height = int(page.evaluate("document.documentElement.scrollHeight"))
+    page.set_viewport_size({"width": size[0], "height": max(size[1], height)})
+    page.wait_for_timeout(_REST_MS // 3)
+    page.screenshot(path=into)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
