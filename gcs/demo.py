@@ -112,13 +112,13 @@ def _served_anywhere(config: Config) -> Config:
 
 @contextmanager
 def _served(into: Path, hosts: int, pages: int, seed: int) -> Iterator[Served]:
-    arguments = ["--seed", seed, "--hosts", hosts, "--pages", pages, "--port", 0, "--into", into]
+    arguments = ["--seed", seed, "--hosts", hosts, "--pages", pages, "--port", 0, "--abroad", "--into", into]
     command = [sys.executable, "-m", "gcs.simulate.webserver", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             said = json.loads(server.stdout.readline())
-            web = Web(seed, hosts, pages, port=said["port"])
+            web = Web(seed, hosts, pages, port=said["port"], abroad=True)
             yield Served(web, Path(said["hosts"]), Path(said["log"]))
         finally:
             server.terminate()

@@ -14,8 +14,10 @@ from gcs.board import Board
 from gcs.config import Config
 from gcs.helper import desks
 from gcs.monitor import routes, serving
+from gcs.monitor.control import Control
 from gcs.monitor.gate import Gate
 from gcs.monitor.keys import Keys, Role, Sessions
+from gcs.monitor.reading import Reading
 from gcs.monitor.watch import Watch
 from gcs.world import REAL, World
 
@@ -47,9 +49,10 @@ async def running(
         desks.opened(config, board.client) as open_desk,
         trio.open_nursery() as nursery,
     ):
-        watch = Watch(board, config, open_desk, world)
+        watch = Watch(board, config, open_desk, directory, world)
         pages = routes.Pages(watch, sessions, base)
-        app = routes.application(pages.routes(), base)
+        answers = [*pages.endpoints(), *Reading(watch).endpoints(), *Control(watch).endpoints()]
+        app = routes.application(answers, base)
         hosts = {each.lower() for each in config.monitor.hosts}
         gate = Gate(app, keys, sessions, base=base, hosts=hosts, clock=world.now)
         pages.check = gate.role

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import msgspec
 import structlog
-import trio
 from starlette.applications import Starlette
+from starlette.endpoints import HTTPEndpoint
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import gcs
 from gcs.errors import GcsError
+from gcs.monitor import openapi, requests
 from gcs.monitor.answers import Body, answer, encoded, refusal
+from gcs.monitor.endpoints import Endpoint
 from gcs.monitor.gate import COOKIE, SESSION, Refused, caller_of
 from gcs.monitor.keys import Role, Session, Sessions
 from gcs.monitor.stream import MOST_LISTENERS, TOPICS
@@ -27,33 +29,8 @@ from gcs.monitor.watch import Watch
 from tuplespace import TupleSpaceError
 
 STATIC: Final = Path(__file__).parent / "static"
-MOST_BYTES: Final = 256 << 10
-"""The longest body of a request."""
 _WITHIN_S: Final = 10.0
 _Handler = Callable[[Request], Awaitable[Response]]
-T = TypeVar("T")
-
-
-class SignIn(msgspec.Struct, forbid_unknown_fields=True):
-    """A token."""
-
-    token: str
-
-
-async def body_of(request: Request, kind: type[T]) -> T:
-    """What a request says; raises Refused for anything else."""
-    data = bytearray()
-    try:
-        with trio.fail_after(_WITHIN_S):
-            async for part in request.stream():
-                data += part
-                if len(data) > MOST_BYTES:
-                    raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "This is too long.")
-        return msgspec.json.decode(bytes(data) or b"{}", type=kind)
-    except (trio.TooSlowError, ClientDisconnect):
-        raise Refused(HTTPStatus.REQUEST_TIMEOUT, "The request did not come to its end.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"This cannot be understood: {error}.") from None
 
 
 class Pages:
@@ -64,24 +41,19 @@ class Pages:
         self.check: Callable[[str, str], Role]
         """Says what a token lets a caller do, or raises Refused; set by whoever has the gate."""
 
-    def routes(self) -> list[BaseRoute]:
-        """All addresses below the base path."""
-        reading: dict[str, Callable[[], Any]] = {
-            "overview": self._watch.overview,
-            "gatherers": lambda: {"gatherers": self._watch.gatherers()},
-        }
+    def endpoints(self) -> list[Endpoint]:
+        """What is asked about sessions, and live events."""
+        gives = ("role", "crawl", "version", "expires_at")
+        sign_in = partial(Endpoint, gives=gives, is_open=True)
+        events = Endpoint(
+            "GET", "stream", "Server-sent events", self._stream, requests.Topics, media="text/event-stream"
+        )
         return [
-            Route("/", self._index),
-            Route("/api/session", self._session),
-            Route("/api/session", self._sign_in, methods=["POST"]),
-            Route("/api/session", self._sign_out, methods=["DELETE"]),
-            Route("/api/stream", self._stream),
-            *(Route(f"/api/{name}", _reading(value)) for name, value in reading.items()),
-            Mount("/static", StaticFiles(directory=STATIC, check_dir=False)),
+            sign_in("GET", "session", "Who is signed in", self._session),
+            sign_in("POST", "session", "Sign in with a token", self._sign_in, body=requests.SignIn),
+            Endpoint("DELETE", "session", "Sign out", self._sign_out, is_open=True),
+            events,
         ]
-
-    async def _index(self, _: Request) -> Response:
-        return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
 
     # Sessions
 
@@ -98,7 +70,7 @@ class Pages:
         return Response(encoded(value), media_type="application/json")
 
     async def _sign_in(self, request: Request) -> Response:
-        said = await body_of(request, SignIn)
+        said = await requests.body_of(request, requests.SignIn)
         role = self.check(said.token, caller_of(request.scope))
         session, cookie = self._sessions.begin(role)
         answered = self._told(session)
@@ -124,7 +96,7 @@ class Pages:
     # What is seen
 
     async def _stream(self, request: Request) -> Response:
-        asked = request.query_params.get("topics", "")
+        asked = requests.query_of(request, requests.Topics).topics
         topics = frozenset(asked.split(",") if asked else TOPICS)
         if not topics <= {*TOPICS}:
             raise Refused(HTTPStatus.BAD_REQUEST, f"The topics are {', '.join(TOPICS)}.")
@@ -138,22 +110,29 @@ class Pages:
         )
 
 
-def _reading(value: Callable[[], Any]) -> _Handler:
-    async def read(request: Request) -> Response:
-        return answer(request, Body.of(value()))
-
-    return read
-
-
-def application(routes: list[BaseRoute], base: str) -> Starlette:
+def application(endpoints: Sequence[Endpoint], base: str) -> Starlette:
     """The application with all its addresses below the base path."""
-    inner = Mount(base.rstrip("/"), routes=routes)
-    outer: list[BaseRoute] = [inner]
+    described = Body.of(openapi.document(endpoints))
+
+    async def describe(request: Request) -> Response:
+        return answer(request, described)
+
+    async def index(_: Request) -> Response:
+        return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+
+    async def to_base(_: Request) -> Response:
+        return RedirectResponse(base, HTTPStatus.PERMANENT_REDIRECT)
+
+    paths: dict[str, dict[str, _Handler]] = {"openapi.json": {"GET": describe}}
+    for each in endpoints:
+        paths.setdefault(each.path, {})[each.method] = each.handler
+    routes: list[BaseRoute] = [
+        Route("/", index),
+        *(Route(f"/api/{path}", _by_method(by)) for path, by in paths.items()),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    outer: list[BaseRoute] = [Mount(base.rstrip("/"), routes=routes)]
     if base != "/":
-
-        async def to_base(_: Request) -> Response:
-            return RedirectResponse(base, HTTPStatus.PERMANENT_REDIRECT)
-
         outer.insert(0, Route(base.rstrip("/"), to_base))
     handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
         Refused: _refused,
@@ -163,6 +142,12 @@ def application(routes: list[BaseRoute], base: str) -> Starlette:
         Exception: _failed,
     }
     return Starlette(routes=outer, exception_handlers=handlers)
+
+
+def _by_method(handlers: Mapping[str, _Handler]) -> type[HTTPEndpoint]:
+    """What answers at one path, by method; another method is told which there are."""
+    named = {method.lower(): staticmethod(handler) for method, handler in handlers.items()}
+    return type("ByMethod", (HTTPEndpoint,), named)
 
 
 async def _refused(_: Request, error: Refused) -> Response:

@@ -32,6 +32,7 @@ class Stream:
         """`snapshot` gives what a listener has to know first, by topic."""
         self._snapshot = snapshot
         self._listeners: dict[trio.MemorySendChannel[bytes], Collection[str]] = {}
+        self._last: dict[str, Any] = {}
 
     @property
     def listeners(self) -> int:
@@ -54,6 +55,12 @@ class Stream:
                 except trio.WouldBlock:
                     del self._listeners[channel]
                     channel.close()
+
+    def tell_if_new(self, topic: str, value: Any) -> None:
+        """The same, unless that was the last that was told."""
+        if self._last.get(topic) != value:
+            self._last[topic] = value
+            self.tell(topic, value)
 
     async def listen(self, topics: Collection[str]) -> AsyncIterator[bytes]:
         """What one listener is sent, until it is cut off or goes."""

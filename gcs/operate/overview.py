@@ -43,6 +43,8 @@ _SUMS: Final = (
 )
 _TOP: Final = 10
 _MANY: Final = 100_000
+_ESTIMATE_EVERY_S: Final = 5.0
+"""How far it is takes some time to say, and changes slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +170,17 @@ class Overview:
 class Watcher:
     """Looks again and again, and remembers what one look cannot tell."""
 
-    def __init__(self, board: Board, config: Config, open_desk: OpenDesk) -> None:
+    def __init__(
+        self, board: Board, config: Config, open_desk: OpenDesk, growth: Tally | None = None
+    ) -> None:
+        """`growth` is how the crawl has grown as far as that was seen before."""
         self._config, self._open_desk = config, open_desk
         self._looker = Looker(board, config)
         self._paces: dict[str, tuple[int, Pace]] = {}
         """By gatherer: its pages when it was first seen, and how fast more have come."""
-        self._growth = Tally()
+        self.growth = growth or Tally()
+        self._progress: Progress | None = None
+        self._estimated_at = -_ESTIMATE_EVERY_S
         self._superpages: tuple[int, list[dict[str, Any]]] = (0, [])
 
     async def look(self) -> Overview:
@@ -197,8 +204,16 @@ class Watcher:
             rates={each.id: self._rate(each) for each in view.present},
             helpers=await helpers(self._config, view.rulings, self._open_desk),
             superpages=self._longest(view),
-            progress=self._growth.progress() if len(self._growth.history) > 1 else None,
+            progress=self._estimate(),
         )
+
+    def _estimate(self) -> Progress | None:
+        """How far it is, as of a few seconds ago."""
+        now = trio.current_time()
+        if now - self._estimated_at >= _ESTIMATE_EVERY_S:
+            self._estimated_at = now
+            self._progress = self.growth.progress() if len(self.growth.history) > 1 else None
+        return self._progress
 
     def _note(self, view: View) -> None:
         now = trio.current_time()
@@ -211,9 +226,9 @@ class Watcher:
         done = sum(int(fact(each, "done")) + int(fact(each, "dropped")) for each in view.expected)
         known = done + sum(int(fact(each, "queued")) for each in view.expected)
         # Rows that change hands are counted by both or by nobody for a moment.
-        before_done, before_known = self._growth.history[-1] if self._growth.history else (0, 0)
+        before_done, before_known = self.growth.history[-1] if self.growth.history else (0, 0)
         if known >= done >= before_done and known >= before_known:
-            self._growth.grown(done, known)
+            self.growth.grown(done, known)
 
     def _rate(self, member: Member) -> float:
         """Of late if it was watched, else since the last plan."""

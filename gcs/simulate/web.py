@@ -119,12 +119,14 @@ class Web:
         hosts_per_address: int = 1,
         plain: bool = False,
         slowness: float = 1.0,
+        abroad: bool = False,
     ) -> None:
         """A web of so many hosts and ordinary pages.
 
         `port` is where every host listens (None: the scheme's own), `https` and `gzip` are shares of hosts. A
         plain web has only what any simple crawler can get through: pages, files, redirects, missing and
-        forbidden ones. `slowness` scales all delays; 0 switches them off.
+        forbidden ones. `slowness` scales all delays; 0 switches them off. The hosts of a web that is `abroad`
+        are in the domains of countries where their languages are spoken, those of others are in `test`.
         """
         self.seed, self.port, self.plain, self.slowness = seed, port, plain, slowness
         self._layout = Layout(
@@ -136,6 +138,7 @@ class Web:
             hosts_per_address=hosts_per_address,
             plain=plain,
             slowness=slowness,
+            abroad=abroad,
         )
         self.hosts: tuple[Host, ...] = tuple(self._layout.made())
         self.by_name: Mapping[str, Host] = {host.name: host for host in self.hosts}
@@ -159,6 +162,7 @@ class Web:
             hosts_per_address=layout.hosts_per_address,
             plain=layout.plain,
             slowness=layout.slowness,
+            abroad=layout.abroad,
         )
 
     @property
