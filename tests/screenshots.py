@@ -12,13 +12,14 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests import sights
 from tests.browser import CHROMIUM, DESKTOP, PHONE, WHY_NOT, chromium, visiting
+from tests.crawling import server
 from tests.test_monitor_page import VIEWS
 from tests.watched import Watched, watched
 
 _WAIT_S = 35.0
 _REST_MS = 1500
+_NAMES = ("g1", "g2", "g3", "g4")
 
 
 def main(into: Path) -> int:
@@ -29,7 +30,8 @@ def main(into: Path) -> int:
     into.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="gcs-screenshots-") as place,
-        watched(Path(place), gatherers_count=4, pages=40_000, delay_s=0.4, write=sights.harmless) as crawl,
+        server(Path(place) / "web", 7, hosts=90, pages=20_000, plain=False, slowness=0.3) as web,
+        watched(Path(place), web, web.web.seeds, "fetch.delay=120ms", names=_NAMES) as crawl,
         chromium() as browser,
     ):
         time.sleep(_WAIT_S)

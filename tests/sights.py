@@ -52,24 +52,11 @@ def trap(page: int) -> str:
     return _TRAPS[page // _EVERY % len(_TRAPS)]
 
 
-def harmless(page: int, links: str) -> bytes:
-    """A page in the language of its host."""
-    _, title = _place(page)
-    return _written(page, f"{title} {page}", links)
-
-
 def write(page: int, links: str) -> bytes:
-    """The same; one in six sets a trap."""
-    return _written(page, trap(page), links) if page % _EVERY == 0 else harmless(page, links)
-
-
-def _place(page: int) -> tuple[str, str]:
-    return _PLACES[HOSTS[page % len(HOSTS)].rpartition(".")[2]]
-
-
-def _written(page: int, title: str, links: str) -> bytes:
-    language, _ = _place(page)
-    declared, shown = _DECLARED[page // len(HOSTS) % len(_DECLARED)], html.escape(title)
+    """A page in the language of its host; one in six sets a trap."""
+    language, title = _PLACES[HOSTS[page % len(HOSTS)].rpartition(".")[2]]
+    shown = html.escape(trap(page) if page % _EVERY == 0 else f"{title} {page}")
+    declared = _DECLARED[page // len(HOSTS) % len(_DECLARED)]
     return (
         f"<!DOCTYPE html><html><head>{declared}<title>{shown}</title></head>"
         f"<body><h1>{shown}</h1><p>{_text(language)}</p><p>{links}</p></body></html>"

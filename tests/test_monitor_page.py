@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import gcs
-from tests import sights
+from tests import sights, treeweb
 from tests.browser import CHROMIUM, DESKTOP, PHONE, WHY_NOT, Visit, chromium, visiting
 from tests.watched import Watched, until, watched
 
@@ -21,11 +21,12 @@ DOCUMENT = Path(gcs.__file__).parent.parent / "docs" / "dependencies.md"
 VIEWS = {
     "overview": ".pages li",
     "tree": ".legend.owners button",
-    "gatherers": "table[aria-rowcount='3'] tbody th",
+    "gatherers": "[aria-label='Gatherers'] tbody th",
     "languages": ".bars li",
     "hosts": ".pages li",
     "control": "select:has(option)",
 }
+PAGES = 6000
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason=WHY_NOT)
 
 
@@ -39,7 +40,13 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """A crawl that has begun, with a plan for both of its gatherers."""
-    with watched(tmp_path_factory.mktemp("watched")) as found:
+    place = tmp_path_factory.mktemp("watched")
+    # It lasts, as its hosts want some rest; there is no plan but the first one and those that tests ask for.
+    settings = ("fetch.delay=40ms", "rebalance.cooldown=1h")
+    with (
+        treeweb.serve(place / "hosts", pages=PAGES, hosts=sights.HOSTS, write=sights.write) as web,
+        watched(place, web, [web.url(0)], *settings) as found,
+    ):
         until(lambda: len((found.told("status")["plan"] or {"members": ()})["members"]) == 2, "a plan")
         yield found
 

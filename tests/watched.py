@@ -1,4 +1,4 @@
-"""A live crawl with its web page, for tests: two gatherers, a real Redis, and a web with sights."""
+"""A live crawl with its web page, for tests: gatherers and a monitor as processes, and a real Redis."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests import sights, treeweb, unmeasured
+from tests import unmeasured
 from tests.crawling import ROOT, command, gcs_here
-from tests.gatherers import Gatherers, gatherers
+from tests.gatherers import Gatherers, Served, gatherers
 from tests.servers import Node, redis_server
 
 BASE = "/crawl/"
 """Behind a reverse proxy the page is below a path."""
-PAGES = 8000
 _WITHIN_S = 60.0
 
 
@@ -91,26 +90,21 @@ def until(condition: Callable[[], Any], what: str, within_s: float = _WITHIN_S) 
 
 @contextmanager
 def watched(
-    place: Path,
-    *,
-    gatherers_count: int = 2,
-    pages: int = PAGES,
-    delay_s: float = 0.3,
-    write: treeweb.Write = sights.write,
+    place: Path, served: Served, seeds: Sequence[str], *settings: str, names: Sequence[str] = ("g1", "g2")
 ) -> Iterator[Watched]:
-    """A crawl that lasts, as its hosts want some rest between requests."""
-    settings = [f"fetch.delay={delay_s * 1000:.0f}ms", "member.leave_when_finished=false"]
+    """A crawl of a web that is served; it stays when it has finished."""
     with (
-        treeweb.serve(place / "hosts", pages=pages, hosts=sights.HOSTS, write=write) as web,
         redis_server("valkey") as redis,
-        gatherers(redis, web, place / "gatherers", settings) as group,
+        gatherers(
+            redis, served, place / "gatherers", ["member.leave_when_finished=false", *settings]
+        ) as group,
     ):
         monitor = Monitor(redis.url, place / "monitor")
         try:
             monitor.start()
-            for number in range(gatherers_count):
-                group.start(f"g{number + 1}")
-            group.seed([web.url(0)])
+            for name in names:
+                group.start(name)
+            group.seed(seeds)
             yield Watched(group, monitor, redis)
         finally:
             monitor.stop()

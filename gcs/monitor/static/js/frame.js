@@ -96,7 +96,7 @@ export class Frame {
       const when = rest ? `next try in ${rest} s` : "trying now";
       write(live, `away since ${moment(connection.since / 1000)}, ${when}`);
     } else if (connection.is === "live") {
-      const age = overview ? Date.now() / 1000 - overview.at : 0;
+      const age = overview?.at ? Date.now() / 1000 - overview.at : 0;
       write(live, age > 5 ? `live, seen ${duration(age)} ago` : "live");
     } else {
       const waited = (Date.now() - connection.since) / 1000;

@@ -67,7 +67,7 @@ export class Feed extends EventTarget {
   _take_gatherers({ all, changed, gone }) {
     if (all) this.gatherers.clear();
     for (const id of gone) this.gatherers.delete(id);
-    for (const each of changed) this.gatherers.set(each.id, each);
+    for (const each of changed) this.gatherers.set(each.id, { ...this.gatherers.get(each.id), ...each });
   }
 
   _take_events({ events }) {

@@ -21,7 +21,7 @@ const MARGIN = 8;
 
 export class Table {
   /**
-   * @param {{caption: string, columns: Column[], sort?: number, descending?: boolean, empty?: string}} options
+   * @param {{caption: string, columns: Column[], sort?: number, descending?: boolean, empty?: any}} options
    *   `sort` is the column to begin with; -1 leaves the order as it comes.
    */
   constructor({ caption, columns, sort = -1, descending = true, empty = "Nothing yet." }) {
@@ -38,7 +38,7 @@ export class Table {
       make("thead", {}, make("tr", {}, this._heads)),
       this._body,
     );
-    this._empty = make("p", { class: "empty", hidden: true }, empty);
+    this._empty = make("p", { class: "empty", hidden: true }, make("span", {}, empty));
     this._box = make(
       "div",
       { class: "table-box", tabIndex: 0, role: "group", "aria-label": caption, onscroll: () => this._draw() },

@@ -125,10 +125,11 @@ class Gatherers {
       return;
     }
     fill(this._ratesBox, this._rates.element);
+    const order = gatherers.map((_, at) => at).sort((one, two) => byName(gatherers[one], gatherers[two]));
     this._rates.show({
-      rows: gatherers,
+      rows: order.map((at) => gatherers[at]),
       columns: sites.map((each) => each.site),
-      values: gatherers.map((_, at) => sites.map((site) => site.pages_per_s[at])),
+      values: order.map((at) => sites.map((site) => site.pages_per_s[at])),
       sites,
     });
   }
@@ -166,7 +167,7 @@ function gatherersTable({ owners }) {
     caption: "Gatherers",
     sort: 0,
     descending: false,
-    empty: "No gatherer has been there yet: start one with `gcs gatherer`.",
+    empty: ["No gatherer has been there yet: start one with ", make("code", {}, "gcs gatherer"), "."],
     columns: [
       { label: "Name", head: true, value: (row) => row.name, show: (row) => named(owners, row.name) },
       { label: "Standing", value: (row) => row.standing, show: standing },
@@ -204,9 +205,9 @@ function ranges(row) {
   return [as.count(row.held), leaving && `−${leaving} leaving`, coming && `+${coming} coming`].filter(Boolean).join(", ");
 }
 
-function tellRate(row, column, { rows, sites }) {
+function tellRate(row, column, { rows, values, sites }) {
   const site = sites[column];
-  const value = site.pages_per_s[row];
+  const value = values[row][column];
   return [
     site.site,
     `${rows[row]}: ${value === null ? "never tried" : `${as.rate(value)} pages/s`}`,
@@ -231,7 +232,7 @@ function helpersTable() {
     caption: "Helpers",
     sort: 0,
     descending: false,
-    empty: "Nobody is invited to help; `gcs helper invite` does that.",
+    empty: ["Nobody is invited to help; ", make("code", {}, "gcs helper invite"), " does that."],
     columns: [
       { label: "Helper", head: true, value: (row) => row.helper },
       { label: "Site", value: (row) => row.site || "a stranger" },

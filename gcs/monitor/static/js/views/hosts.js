@@ -231,7 +231,7 @@ function hostsTable(order) {
       { label: "Size", end: true, value: (row) => row.bytes, show: (row) => as.size(row.bytes) },
       { label: "Errors", end: true, value: (row) => row.errors, show: (row) => as.count(row.errors) },
       { label: "Set aside until", value: (row) => row.aside_until ?? 0, show: (row) => (row.aside_until ? as.moment(row.aside_until) : null) },
-      { label: "Why", wide: true, value: (row) => row.aside_why || row.reason || "", show: (row) => row.aside_why || row.reason || null },
+      { label: "Last error", wide: true, value: (row) => row.reason, show: (row) => row.reason || null },
       { label: "Delay set", end: true, value: (row) => row.delay_s, show: (row) => (row.delay_s === null ? null : as.duration(row.delay_s)) },
     ],
   });

@@ -36,7 +36,7 @@ class Overview {
     this._progress = new ProgressBar();
     this._alarms = make("div");
     this._events = make("div");
-    this._pages = new PageList(8);
+    this._pages = new PageList(6);
     this._speed = new TimeSeries({
       label: "Pages and errors per second",
       axis: as.rate,
@@ -91,7 +91,7 @@ class Overview {
 
   _show() {
     const seen = this._feed.overview;
-    if (!seen) return;
+    if (!seen?.totals) return; // nothing has been seen yet
     const { totals, gatherers, helpers } = seen;
     const { pages, queue, bytes, errors, who } = this._figures;
     const spark = (name) => since(this._history.series.recent, SPARK_S, this._history.series.recent[name])[1].map(Number);
