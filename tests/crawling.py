@@ -111,6 +111,7 @@ def server(
     slowness: float = 0.0,
     hosts_per_address: int = 1,
     latency_ms: float = 0.0,
+    abroad: bool = False,
 ) -> Iterator[Server]:
     """Serve a web, without delays unless asked for, in a process of its own."""
     into.mkdir(exist_ok=True)
@@ -139,6 +140,7 @@ def server(
             "gcs.simulate.webserver",
             *map(str, arguments),
             *(["--plain"] if plain else []),
+            *(["--abroad"] if abroad else []),
         ],
         cwd=ROOT,
         env=unmeasured.environment(),
@@ -156,6 +158,7 @@ def server(
                 plain=plain,
                 slowness=slowness,
                 hosts_per_address=hosts_per_address,
+                abroad=abroad,
             )
             yield Server(web, Path(said["hosts"]), Path(said["log"]))
         finally:

@@ -30,7 +30,7 @@ def main(into: Path) -> int:
     into.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="gcs-screenshots-") as place,
-        server(Path(place) / "web", 7, hosts=90, pages=20_000, plain=False, slowness=0.3) as web,
+        server(Path(place) / "web", 7, hosts=90, pages=20_000, plain=False, slowness=0.3, abroad=True) as web,
         watched(Path(place), web, web.web.seeds, "fetch.delay=120ms", names=_NAMES) as crawl,
         chromium() as browser,
     ):

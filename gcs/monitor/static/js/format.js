@@ -2,6 +2,7 @@
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const TENTH = new Intl.NumberFormat("en", { maximumFractionDigits: 1, minimumFractionDigits: 1 });
+const PLAIN = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const SIZES = ["B", "kB", "MB", "GB", "TB", "PB"];
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
@@ -25,6 +26,9 @@ export const short = (number) =>
 /** One place behind the point, none from a hundred on. */
 export const rate = (number) =>
   !isKnown(number) ? NONE : Math.abs(number) < 100 ? TENTH.format(number) : WHOLE.format(number);
+
+/** A mark of an axis: no place behind the point that says nothing. */
+export const mark = (number) => (Math.abs(number) < 100_000 ? PLAIN.format(number) : SHORT.format(number));
 
 /** A share as a percentage. */
 export function percent(share) {

@@ -4,7 +4,7 @@ import { make, write } from "../dom.js";
 import { percent, short } from "../format.js";
 import { nothing } from "../parts/card.js";
 
-/** @typedef {{name: string, value: number, note?: string}} Bar */
+/** @typedef {{name: string, value: number, note?: string, isRest?: boolean}} Bar */
 
 export class Bars {
   /** @param {{label: string, most?: number, unit?: string, empty?: string}} options */
@@ -24,9 +24,9 @@ export class Bars {
     const shown = sorted.slice(0, this._most);
     if (rest.length) {
       const value = rest.reduce((sum, each) => sum + each.value, 0);
-      shown.push({ name: `${rest.length} more`, value });
+      shown.push({ name: `${rest.length} more`, value, isRest: true });
     }
-    const most = Math.max(1, ...shown.map((each) => each.value));
+    const most = Math.max(1, ...shown.filter((each) => !each.isRest).map((each) => each.value));
     const rows = shown.map((each) => this._row(each, each.value / most, each.value / total));
     if (rows.some((row, at) => this._list.children[at] !== row) || this._list.children.length !== rows.length) {
       this._list.replaceChildren(...rows);
@@ -44,11 +44,11 @@ export class Bars {
         make("span", { class: "bar-value number" }),
         make("span", { class: "bar-share number soft" }),
       ];
-      row = make("li", {}, parts);
+      row = make("li", { class: bar.isRest ? "rest" : "" }, parts);
       this._made.set(bar.name, row);
     }
     const [, track, value, part] = row.children;
-    track.firstElementChild.style.width = `${Math.max(0.5, length * 100)}%`;
+    track.firstElementChild.style.width = `${Math.max(0.5, Math.min(1, length) * 100)}%`;
     write(value, short(bar.value));
     write(part, bar.note ?? percent(share));
     return row;

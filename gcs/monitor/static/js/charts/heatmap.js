@@ -12,6 +12,7 @@ const HEIGHT_PX = 560;
 const LEAST_PX = 10;
 const MOST_PX = 22;
 const NAME_PX = 13;
+const LEAN_PX = 34; // of the last column's name
 const WRITTEN_PX = 40;
 
 /** @typedef {{rows: string[], columns: string[], values: (number|null)[][]}} Field */
@@ -108,7 +109,7 @@ export class HeatMap {
   }
 
   _cell(width) {
-    return Math.min(this._heads ? 62 : 34, (width - this._left) / this._field.columns.length);
+    return Math.min(this._heads ? 62 : 34, (width - this._left - (this._heads ? LEAN_PX : 0)) / this._field.columns.length);
   }
 
   _point(event) {

@@ -56,6 +56,8 @@ export class TreeChart {
   /** "treemap" or "icicle". */
   set shape(shape) {
     this._shape = shape;
+    this._at = null;
+    this._boxes = [];
     this._laid = "";
     this._canvas.draw();
   }

@@ -60,11 +60,11 @@ export class WorldMap {
 
   _colour() {
     const most = Math.max(1, ...this._values.values());
-    // Countries differ by orders of magnitude.
-    const share = (pages) => Math.log1p(pages) / Math.log1p(most);
+    // Countries differ by orders of magnitude, and small ones should be seen too.
+    const share = (pages) => Math.sqrt(pages / most);
     for (const [code, land] of this._all) {
       const pages = this._values.get(code) ?? 0;
-      land.setAttribute("fill", pages ? step(0.2 + 0.8 * share(pages) * 0.999) : step(0));
+      land.setAttribute("fill", pages ? step(0.15 + 0.85 * share(pages) * 0.999) : step(0));
     }
     const ways = this._links.map(({ from, to, share: strength }) =>
       draw("path", {

@@ -16,9 +16,9 @@ import { Table } from "../parts/table.js";
 
 const KINDS = [["pages_per_s", "Pages/s"], ["queued", "Queue"], ["overhead_percent", "Overhead C"]];
 const SHOWN = {
-  pages_per_s: { axis: as.rate, show: (value) => `${as.rate(value)}/s` },
-  queued: { axis: as.short, show: as.count },
-  overhead_percent: { axis: (value) => `${as.rate(value)} %`, show: (value) => `${as.rate(value)} %` },
+  pages_per_s: { axis: as.mark, show: (value) => `${as.rate(value)}/s` },
+  queued: { axis: as.mark, show: as.count },
+  overhead_percent: { axis: (value) => `${as.mark(value)} %`, show: (value) => `${as.rate(value)} %` },
 };
 const SPAN_S = 1800;
 const LINES = 8;

@@ -58,7 +58,7 @@ class Languages {
         "div",
         { class: "grid" },
         card(
-          { title: "The world", tools: [scaleLegend("few pages", "many"), kml], note: "By country domain, on a scale of orders of magnitude; lines are the strongest links between countries." },
+          { title: "The world", tools: [scaleLegend("few pages", "many"), kml], note: "Pages by country domain, as their square root; lines are the strongest links between countries." },
           this._map.element,
         ),
         card({ title: "Languages", wide: "half", tools: [whose], note: this._note }, this._bars.element),

@@ -39,7 +39,7 @@ class Overview {
     this._pages = new PageList(6);
     this._speed = new TimeSeries({
       label: "Pages and errors per second",
-      axis: as.rate,
+      axis: as.mark,
       lines: [
         { label: "Pages", colour: "--accent", fill: true, show: (value) => `${as.rate(value)}/s` },
         { label: "Errors", colour: "#d55e00", dash: [5, 4], show: (value) => `${as.rate(value)}/s` },
@@ -47,7 +47,7 @@ class Overview {
     });
     this._queue = new TimeSeries({
       label: "URLs queued and done",
-      axis: as.short,
+      axis: as.mark,
       lines: [
         { label: "Queued", colour: "#cc79a7", show: as.count },
         { label: "Done", colour: "#009e73", dash: [8, 3], show: as.count },
