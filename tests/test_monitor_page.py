@@ -263,20 +263,48 @@ def test_a_viewer(crawl: Watched, browser: Browser) -> None:
 
 
 @needs_chromium
-def test_everybody_away(crawl: Watched, browser: Browser) -> None:
-    """While Redis or the monitor is away the page says so, since when, and is live again by itself."""
+def test_away(crawl: Watched, browser: Browser) -> None:
+    """While the monitor or Redis is away the page says so, since when, and is live again by itself."""
     with visiting(browser) as visit:
         page = visit.page
         page.goto(crawl.monitor.links[0])
         live = page.locator("#live")
-        expect(live).to_have_text(re.compile("live"))
+        expect(live).to_have_text("live")
         crawl.monitor.stop()
         expect(live).to_have_text(re.compile(r"away since \d\d:\d\d:\d\d"))
-        expect(page.locator(".notice").first).to_contain_text("The monitor is away")
+        notice = page.locator("#notices .notice")
+        expect(notice).to_contain_text("The monitor is away")
         crawl.monitor.start()
-        expect(live).to_have_text(re.compile("live"), timeout=30_000)
-        expect(page.get_by_text("The monitor is away")).to_have_count(0)
+        expect(live).to_have_text("live", timeout=30_000)
+        expect(notice).to_have_count(0)
         expect(page.locator("#role")).to_have_text("Operator")
+        crawl.redis.pause()
+        try:
+            expect(notice).to_contain_text("Redis is away", timeout=30_000)
+            expect(notice).to_contain_text(re.compile(r"Since \d\d:\d\d:\d\d"))
+        finally:
+            crawl.redis.resume()
+        expect(notice).to_have_count(0, timeout=30_000)
+
+
+@needs_chromium
+def test_draining(visit: Visit, crawl: Watched) -> None:
+    """A gatherer that is drained from the page leaves the crawl; the question before it can be declined."""
+    page = visit.page
+    show(page, crawl, "control")
+    page.get_by_label("Gatherer", exact=True).select_option("g2")
+    page.get_by_role("button", name="Drain it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Drain it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drain").click()
+    expect(page.locator(".outcome.good")).to_contain_text("g2")
+    until(lambda: "g2" not in _at_work(crawl), "a crawl without g2")
+    expect(page.get_by_label("Gatherer", exact=True).locator("option")).to_have_text(["g1"])
+
+
+def _at_work(crawl: Watched) -> set[str]:
+    return {each["name"] for each in crawl.told("status")["gatherers"] if each["standing"] != "left"}
 
 
 def test_the_libraries_are_as_published() -> None:
