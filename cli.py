@@ -101,14 +101,29 @@ def _exit_code(error: BaseException) -> ExitCode | None:
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Short for -s log.level=…"
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error too.")
+@click.option(
+    "--monitor", "monitor_url", metavar="URL", default="", help="Ask this monitor over HTTP instead of Redis."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file with the monitor's token, instead of $GCS_TOKEN.",
+)
 @click.pass_context
 def main(
-    ctx: click.Context, *, file: Path | None, overrides: tuple[str, ...], log_level: str | None, debug: bool
+    ctx: click.Context,
+    *,
+    file: Path | None,
+    overrides: tuple[str, ...],
+    log_level: str | None,
+    debug: bool,
+    monitor_url: str,
+    token_file: Path | None,
 ) -> None:
     """GCS: gatherers that crawl the web together."""
     if log_level:
         overrides += (f"log.level={log_level}",)
-    ctx.obj = Invocation(file, overrides, debug)
+    ctx.obj = Invocation(file, overrides, debug, monitor_url, token_file)
 
 
 @main.group("config", cls=Group)
@@ -293,14 +308,18 @@ def monitor(ctx: click.Context, invocation: Invocation, *, directory: Path) -> N
 @main.command(
     epilog=examples("gcs export jsonl --into example -o pages.jsonl", "gcs export csv --into example")
 )
-@click.argument("format", type=click.Choice(["jsonl", "sml", "parquet", "csv", "warc"]))
+@click.argument("format", type=click.Choice(["jsonl", "sml", "parquet", "csv", "warc", "kml"]))
 @INTO
 @click.option(
     "-o", "--output", type=click.File("wb", lazy=True), default="-", help="Write to this file instead."
 )
 @click.pass_obj
 def export(invocation: Invocation, *, format: str, directory: Path, output: Any) -> None:  # noqa: A002 - the argument's name
-    """Write what a crawl has kept: summaries as jsonl, sml or parquet, links as csv, WARC files by name."""
+    """Write what a crawl has kept.
+
+    Summaries as jsonl, sml or parquet, links as csv, WARC files by name; languages and pages by country as
+    kml, for Google Earth.
+    """
     invocation.load()
     from gcs import export as exporting
 

@@ -38,7 +38,7 @@ def main(into: Path) -> int:
         for theme in ("light", "dark"):
             for kind, size in (("desktop", DESKTOP), ("phone", PHONE)):
                 with visiting(browser, theme=theme, size=size) as visit:
-                    visit.page.goto(crawl.monitor.links[0])
+                    visit.page.goto(crawl.link("operate"))
                     for view in VIEWS:
                         _take(visit.page, crawl, view, into / f"{view}-{theme}-{kind}.png", size)
     print(f"{len(list(into.glob('*.png')))} pictures are in {into}.")
@@ -48,7 +48,7 @@ def main(into: Path) -> int:
 def _take(page: Page, crawl: Watched, view: str, into: Path, size: tuple[int, int]) -> None:
     """The whole view; the window is made as high as that, for what is fixed to its edges."""
     page.set_viewport_size({"width": size[0], "height": size[1]})
-    page.goto(f"{crawl.monitor.url}#/{view}")
+    page.goto(f"{crawl.url}#/{view}")
     expect(page.locator(VIEWS[view]).first).to_be_visible()
     page.wait_for_timeout(_REST_MS)
     height = int(page.evaluate("document.documentElement.scrollHeight"))

@@ -13,7 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 import gcs
 from tests import sights, treeweb
 from tests.browser import CHROMIUM, DESKTOP, PHONE, WHY_NOT, Visit, chromium, visiting
-from tests.watched import Watched, until, watched
+from tests.monitors import until
+from tests.watched import Watched, watched
 
 STATIC = Path(gcs.__file__).parent / "monitor" / "static"
 DOCUMENT = Path(gcs.__file__).parent.parent / "docs" / "dependencies.md"
@@ -47,7 +48,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         treeweb.serve(place / "hosts", pages=PAGES, hosts=sights.HOSTS, write=sights.write) as web,
         watched(place, web, [web.url(0)], *settings) as found,
     ):
-        until(lambda: len((found.told("status")["plan"] or {"members": ()})["members"]) == 2, "a plan")
+        until(lambda: len((found.told("status")["plan"] or {"members": ()})["members"]) == 2)
         yield found
 
 
@@ -55,7 +56,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 def visit(crawl: Watched, browser: Browser) -> Iterator[Visit]:
     """Somebody who may operate, on a desktop; whatever the console says fails the test."""
     with visiting(browser) as found:
-        found.page.goto(crawl.monitor.links[0])
+        found.page.goto(crawl.link("operate"))
         expect(found.page.locator("#live")).to_have_text(re.compile("live"))
         yield found
     assert found.complaints == []
@@ -63,7 +64,7 @@ def visit(crawl: Watched, browser: Browser) -> Iterator[Visit]:
 
 def show(page: Page, crawl: Watched, view: str) -> None:
     """Go to a view, and wait until it has something to show."""
-    page.goto(f"{crawl.monitor.url}#/{view}")
+    page.goto(f"{crawl.url}#/{view}")
     expect(page.locator(VIEWS[view]).first).to_be_visible(timeout=30_000)
 
 
@@ -73,7 +74,7 @@ def test_every_view(crawl: Watched, browser: Browser, theme: str) -> None:
     """Every view has something to show, nothing is blocked or fails, and axe-core finds nothing serious."""
     with visiting(browser, theme=theme) as visit:
         page = visit.page
-        page.goto(crawl.monitor.links[0])
+        page.goto(crawl.link("operate"))
         for view in VIEWS:
             page.set_viewport_size({"width": DESKTOP[0], "height": DESKTOP[1]})
             show(page, crawl, view)
@@ -94,7 +95,7 @@ def test_values_agree(visit: Visit, crawl: Watched) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(page.locator(".outcome.good").first).to_be_visible()
     expect(page.locator("#state")).to_have_text("paused")
-    status = until(lambda: _still(crawl), "a crawl that stands still")
+    status = until(lambda: _still(crawl))
     totals = status["totals"]
     show(page, crawl, "overview")
     figure = page.locator(".figure")
@@ -143,7 +144,7 @@ def test_a_url_is_looked_up(visit: Visit, crawl: Watched) -> None:
     """Where a URL stands is what `gcs why` says."""
     page = visit.page
     show(page, crawl, "hosts")
-    url = until(lambda: crawl.told("status") and _fetched(page), "a page")
+    url = until(lambda: crawl.told("status") and _fetched(page))
     page.get_by_label("URL", exact=True).fill(url)
     page.get_by_role("button", name="Look it up").click()
     verdict = page.locator(".verdict")
@@ -199,7 +200,7 @@ def test_seeds_and_delays(visit: Visit, crawl: Watched) -> None:
     page.get_by_label("URLs", exact=True).fill(seed)
     page.get_by_role("button", name="Add them").click()
     expect(page.locator(".outcome.good").first).to_be_visible()
-    until(lambda: crawl.told("why", seed)["state"] != "unknown", "the seed")
+    until(lambda: crawl.told("why", seed)["state"] != "unknown")
     page.get_by_label("Host", exact=True).fill(sights.HOSTS[0])
     page.get_by_label("Delay, seconds").fill("0.3")
     page.get_by_role("button", name="Set it").click()
@@ -224,7 +225,7 @@ def test_signing_in(crawl: Watched, browser: Browser) -> None:
     """Without a token there is a door, a wrong one is refused in a sentence, and signing out closes it."""
     with visiting(browser) as visit:
         page = visit.page
-        page.goto(crawl.monitor.url)
+        page.goto(crawl.url)
         field = page.get_by_label("Token")
         expect(field).to_be_focused()
         assert visit.serious() == []
@@ -233,7 +234,7 @@ def test_signing_in(crawl: Watched, browser: Browser) -> None:
         expect(page.get_by_role("alert")).not_to_be_empty()
         assert len(visit.complaints) == 1  # the browser notes the 401
         visit.complaints.clear()
-        field.fill(crawl.monitor.links[0].partition("token=")[2])
+        field.fill(crawl.link("operate").partition("token=")[2])
         field.press("Enter")
         expect(page.locator("#role")).to_have_text("Operator")
         page.get_by_role("button", name="Sign out").click()
@@ -246,7 +247,7 @@ def test_a_viewer(crawl: Watched, browser: Browser) -> None:
     """Who may only look sees everything and has no button that works, nor does the API obey."""
     with visiting(browser) as visit:
         page = visit.page
-        page.goto(crawl.monitor.links[1])
+        page.goto(crawl.link("view"))
         expect(page.locator("#role")).to_have_text("Viewer")
         assert "token" not in page.url
         show(page, crawl, "control")
@@ -267,14 +268,14 @@ def test_away(crawl: Watched, browser: Browser) -> None:
     """While the monitor or Redis is away the page says so, since when, and is live again by itself."""
     with visiting(browser) as visit:
         page = visit.page
-        page.goto(crawl.monitor.links[0])
+        page.goto(crawl.link("operate"))
         live = page.locator("#live")
         expect(live).to_have_text("live")
-        crawl.monitor.stop()
+        crawl.look_away()
         expect(live).to_have_text(re.compile(r"away since \d\d:\d\d:\d\d"))
         notice = page.locator("#notices .notice")
         expect(notice).to_contain_text("The monitor is away")
-        crawl.monitor.start()
+        crawl.watch()
         expect(live).to_have_text("live", timeout=30_000)
         expect(notice).to_have_count(0)
         expect(page.locator("#role")).to_have_text("Operator")
@@ -299,7 +300,7 @@ def test_draining(visit: Visit, crawl: Watched) -> None:
     page.get_by_role("button", name="Drain it").click()
     page.get_by_role("dialog").get_by_role("button", name="Drain").click()
     expect(page.locator(".outcome.good")).to_contain_text("g2")
-    until(lambda: "g2" not in _at_work(crawl), "a crawl without g2")
+    until(lambda: "g2" not in _at_work(crawl))
     expect(page.get_by_label("Gatherer", exact=True).locator("option")).to_have_text(["g1"])
 
 

@@ -101,10 +101,23 @@ class Findings:
         host.seconds += outcome.total_s
         host.slowest_s = max(host.slowest_s, outcome.total_s)
         place = place_of(job.origin.host)
-        _count(self.places, place, OTHER)
-        _count(self.place_bytes, place, OTHER, outcome.raw_bytes)
+        self.answered(place, outcome.raw_bytes)
         if visit.document is not None:
             self._read(visit, outcome, place)
+
+    def answered(self, place: str, size_bytes: int) -> None:
+        """Count an answer of a host somewhere."""
+        _count(self.places, place, OTHER)
+        _count(self.place_bytes, place, OTHER, size_bytes)
+
+    def read(self, place: str, language: str, declared: str, detected: str) -> None:
+        """Count a page that was read."""
+        _count(self.written, (language, declared, detected), (OTHER, OTHER, OTHER))
+        _count(self.spoken, (place, language), (OTHER, OTHER))
+
+    def linked(self, place: str, to: str, count: int) -> None:
+        """Count links from one place to another."""
+        _count(self.links, (place, to), (OTHER, OTHER), count)
 
     def _read(self, visit: Visit, response: Response, place: str) -> None:
         document, job = visit.document, visit.job
@@ -112,8 +125,7 @@ class Findings:
         self._number += 1
         language, declared = document.language, document.charset_declared[:_NAME].lower()
         detected = document.charset_detected[:_NAME].lower()
-        _count(self.written, (language, declared, detected), (OTHER, OTHER, OTHER))
-        _count(self.spoken, (place, language), (OTHER, OTHER))
+        self.read(place, language, declared, detected)
         self.pages.append(
             Page(
                 self._number,
@@ -132,9 +144,9 @@ class Findings:
             )
         )
         if self._number % LINKS_COUNTED == 0:
-            led = Counter(place_of(each.url.split("/", 3)[2]) for each in visit.targets if each is not None)
+            led = Counter(place_of_url(each.url) for each in visit.targets if each is not None)
             for to, count in led.items():
-                _count(self.links, (place, to), (OTHER, OTHER), count * LINKS_COUNTED)
+                self.linked(place, to, count * LINKS_COUNTED)
 
     def aside(self, name: str, until: float) -> None:
         """A host is not asked before a time."""
@@ -201,6 +213,11 @@ def place_of(authority: str) -> str:
     """The last label of a host's name, with or without a port; "" for an address."""
     label = authority.partition(":")[0].rpartition(".")[2]
     return label if label.isalpha() or label.startswith("xn--") else ""
+
+
+def place_of_url(url: str) -> str:
+    """That of the host of a canonical URL."""
+    return place_of(url.split("/", 3)[2])
 
 
 def _count(table: Counter[Row], row: Row, rest: Row, count: int = 1) -> None:

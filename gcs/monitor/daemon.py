@@ -17,6 +17,7 @@ from gcs.config import Config
 from gcs.core import vitals
 from gcs.errors import ConfigError, ExitCode
 from gcs.monitor.keys import FILE, Role
+from gcs.monitor.meters import MonitorMeters
 from gcs.monitor.monitor import Monitor, running
 from gcs.notify import Notifier
 from gcs.process import Process
@@ -44,7 +45,7 @@ async def _run(config: Config, directory: Path, say: Say) -> ExitCode:
     ):
         trouble = partial(_trouble, monitor, notifier)
         process = Process("monitor", "", config.crawl.name, trouble)
-        nursery.start_soon(monitored.serve, process, _measures)
+        nursery.start_soon(monitored.serve, process, MonitorMeters(monitor.watch))
         nursery.start_soon(_report, monitor, notifier, trouble)
         structlog.get_logger().info("monitor", at=monitor.address, tokens=str(directory / FILE))
         if not notifier.is_heard:  # a journal is no place for a token
@@ -61,10 +62,6 @@ def invite(monitor: Monitor, say: Say) -> None:
     """Tell somebody where the page is, and how to sign in."""
     say(f"Monitor: {monitor.link(Role.OPERATE)}")
     say(f"To look only: {monitor.link(Role.VIEW)}")
-
-
-async def _measures() -> str:
-    return ""
 
 
 def _trouble(monitor: Monitor, notifier: Notifier) -> str:

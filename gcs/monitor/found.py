@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgpack
 
 from gcs.core.countries import COUNTRIES, Country, country_of
-from gcs.gatherer.findings import Page, place_of
+from gcs.gatherer.findings import Findings, Page, place_of
 from gcs.gatherer.telling import VERSION
 
 MOST_PAGES: Final = 2_000
@@ -53,6 +53,10 @@ class Found:
                 self._told[each] = said
                 pages += self._new_pages(each, said)
         return pages, self._changed_hosts()
+
+    def add(self, name: str, findings: Findings) -> None:
+        """What one gatherer has found, without its hosts and pages."""
+        self._told[name] = {"name": name, **findings.told(0.0), "hosts": [], "pages": []}
 
     def _new_pages(self, gatherer: str, said: Mapping[str, Any]) -> list[Row]:
         before = self._seen.get(gatherer, ("", 0))

@@ -8,8 +8,10 @@ role is not enough. What is open to all has no data of the crawl in it: the page
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
@@ -27,6 +29,9 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 SAFE: Final = frozenset({"GET", "HEAD"})
 _API: Final = "api/"
 _OPEN: Final = frozenset({"api/session", "api/openapi.json"})
+_BY_PASSWORD: Final = frozenset({"api/places.kml"})
+"""What Google Earth asks for, which cannot sign in."""
+_BEARER, _BASIC = "bearer", "basic"
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 _CSP: Final = "; ".join(
     (
@@ -51,13 +56,15 @@ HEADERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Refused(Exception):
     """A request that goes no further, and why."""
 
-    status: HTTPStatus
-    sentence: str
-    wait_s: float = 0.0
+    def __init__(
+        self, status: HTTPStatus, sentence: str, wait_s: float = 0.0, *, by_password: bool = False
+    ) -> None:
+        """`by_password` lets a program ask its user for a password."""
+        super().__init__(sentence)
+        self.status, self.sentence, self.wait_s, self.by_password = status, sentence, wait_s, by_password
 
 
 class Gate:
@@ -97,6 +104,8 @@ class Gate:
             self._admit(scope)
         except Refused as refused:
             answer = refusal(refused.status, refused.sentence, wait_s=refused.wait_s)
+            if refused.by_password:
+                answer.headers["www-authenticate"] = 'Basic realm="GCS"'
             await answer(scope, receive, send_guarded)
         else:
             await self._app(scope, receive, send_guarded)
@@ -106,14 +115,18 @@ class Gate:
         host = headers.get("host", "").lower()
         self._check_host(host)
         method, path = scope["method"], scope["path"].removeprefix(self._base)
-        bearer = self._bearer(headers, caller_of(scope))
-        scope[SESSION] = session = bearer or self._signed_in(headers)
+        kind, token = _credentials(headers)
+        named = Session(self.role(token, caller_of(scope)), 0.0, "") if token else None
+        if named is not None and kind == _BASIC:
+            named = replace(named, role=Role.VIEW)  # browsers send it with whatever other pages ask for
+        scope[SESSION] = session = named or self._signed_in(headers)
         if method not in SAFE:
-            _check_source(headers, host, by_token=bearer is not None)
+            _check_source(headers, host, by_token=kind == _BEARER)
         if not path.startswith(_API) or path in _OPEN:
             return
         if session is None:
-            raise Refused(HTTPStatus.UNAUTHORIZED, "Sign in first.")
+            by_password = path in _BY_PASSWORD
+            raise Refused(HTTPStatus.UNAUTHORIZED, "Sign in first.", by_password=by_password)
         needed = Role.VIEW if method in SAFE else Role.OPERATE
         if not session.role.may(needed):
             raise Refused(HTTPStatus.FORBIDDEN, f"Your role is {session.role}; this needs {needed}.")
@@ -124,12 +137,6 @@ class Gate:
             raise Refused(
                 HTTPStatus.MISDIRECTED_REQUEST, "This is not its name; monitor.hosts lists those it has."
             )
-
-    def _bearer(self, headers: Headers, caller: str) -> Session | None:
-        kind, _, token = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer":
-            return None
-        return Session(self.role(token.strip(), caller), 0.0, "")
 
     def role(self, token: str, caller: str) -> Role:
         """What a token lets somebody do; raises Refused if it is wrong, or was tried too often."""
@@ -148,6 +155,18 @@ class Gate:
         except CookieError:
             return None
         return self._sessions.find(cookies[COOKIE].value) if COOKIE in cookies else None
+
+
+def _credentials(headers: Headers) -> tuple[str, str]:
+    """How a program says who it is, and its token: as such, or as the password of anybody."""
+    kind, _, said = headers.get("authorization", "").partition(" ")
+    kind, said = kind.lower(), said.strip()
+    if kind == _BEARER:
+        return kind, said
+    if kind == _BASIC:
+        with suppress(ValueError):
+            return kind, b64decode(said, validate=True).decode().partition(":")[2]
+    return "", ""
 
 
 def _check_source(headers: Headers, host: str, *, by_token: bool) -> None:

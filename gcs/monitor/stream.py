@@ -33,6 +33,8 @@ class Stream:
         self._snapshot = snapshot
         self._listeners: dict[trio.MemorySendChannel[bytes], Collection[str]] = {}
         self._last: dict[str, Any] = {}
+        self.cut_off = 0
+        """Listeners that did not keep up."""
 
     @property
     def listeners(self) -> int:
@@ -55,6 +57,7 @@ class Stream:
                 except trio.WouldBlock:
                     del self._listeners[channel]
                     channel.close()
+                    self.cut_off += 1
 
     def tell_if_new(self, topic: str, value: Any) -> None:
         """The same, unless that was the last that was told."""

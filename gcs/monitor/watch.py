@@ -19,6 +19,7 @@ from gcs.config import Config
 from gcs.core.vitals import Sign
 from gcs.gatherer.tally import Tally
 from gcs.helper.desks import OpenDesk
+from gcs.metrics import seconds
 from gcs.monitor import keeping
 from gcs.monitor.chronicle import Chronicle
 from gcs.monitor.found import Found
@@ -59,6 +60,7 @@ class Watch:
         self.trouble, self.away_since = "", 0.0
         """Why nothing can be seen now, and since when; "" and 0.0 while it can."""
         self.sign = Sign()
+        self.look_times = seconds()
         self.found = Found()
         self.history = History()
         self.chronicle = Chronicle(kept.get("events", ()))
@@ -94,6 +96,11 @@ class Watch:
         """How it is, in a line."""
         return self.trouble or (self.seen.line() if self.seen else "looking")
 
+    def present(self) -> dict[tuple[str, ...], float]:
+        """How many gatherers are there, and how many are silent."""
+        view = self.seen.view if self.seen else View()
+        return {("there",): len(view.present), ("silent",): len(view.absent)}
+
     # Looking
 
     async def run(self) -> None:
@@ -110,6 +117,7 @@ class Watch:
         while True:
             began = trio.current_time()
             await self._look()
+            self.look_times.observe(trio.current_time() - began)
             self.sign.answered(trio.current_time())
             await trio.sleep_until(began + EVERY_S)
 
