@@ -1,6 +1,6 @@
 """Pictures of every view of the web page, on a live crawl: light and dark, on a desktop and on a phone.
 
-`make screenshots` calls this; the crawl runs for half a minute first, so that there is something to see.
+`make screenshots` calls this; the crawl runs for a minute first, so that there is something to see.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from tests.crawling import server
 from tests.test_monitor_page import VIEWS
 from tests.watched import Watched, watched
 
-_WAIT_S = 35.0
+_WAIT_S = 60.0
 _REST_MS = 1500
 _NAMES = ("g1", "g2", "g3", "g4")
+_SETTINGS = ("fetch.delay=150ms", "rebalance.cooldown=15s", "helpers.sites=office")
 
 
 def main(into: Path) -> int:
@@ -30,10 +31,11 @@ def main(into: Path) -> int:
     into.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="gcs-screenshots-") as place,
-        server(Path(place) / "web", 7, hosts=90, pages=20_000, plain=False, slowness=0.3, abroad=True) as web,
-        watched(Path(place), web, web.web.seeds, "fetch.delay=120ms", names=_NAMES) as crawl,
+        server(Path(place) / "web", 7, hosts=90, pages=8_000, plain=False, slowness=0.3, abroad=True) as web,
+        watched(Path(place), web, web.web.seeds, *_SETTINGS, names=_NAMES) as crawl,
         chromium() as browser,
     ):
+        crawl.group.help("desk7", crawl.group.invite("desk7", "--site", "office"))
         time.sleep(_WAIT_S)
         for theme in ("light", "dark"):
             for kind, size in (("desktop", DESKTOP), ("phone", PHONE)):
