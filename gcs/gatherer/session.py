@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import shlex
 import signal
@@ -20,7 +19,7 @@ import structlog
 import trio
 
 import gcs
-from gcs import endpoint
+from gcs import endpoint, memory
 from gcs.config import Config
 from gcs.core import vitals
 from gcs.core.traps import Novelty
@@ -52,8 +51,6 @@ EXITS = {
 }
 SETTINGS = "settings"
 PRIVATE = "private"
-# See mallopt(3).
-_M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1
 _NO_SEEDS = "give at least one URL to begin with, or a file of them with --seeds"
 _CONTACT = ("@", "http://", "https://")
 
@@ -83,12 +80,9 @@ def crawl(config: Config, request: Request) -> ExitCode:
 
 
 def spare_memory() -> None:
-    """Give back what was freed: threads and large tables would keep a sixth of the memory for later."""
+    """Give back what was freed, also by Arrow."""
     pa.set_memory_pool(pa.system_memory_pool())
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # glibc
-        mallopt(_M_ARENA_MAX, 1)
-        mallopt(_M_TRIM_THRESHOLD, 1 << 20)
+    memory.spare()
 
 
 def spare_the_collector() -> None:

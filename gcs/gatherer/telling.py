@@ -13,13 +13,13 @@ import msgpack
 import trio
 
 from gcs.board import Board
+from gcs.gatherer.findings import VERSION
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import Node
 from tuplespace import TupleSpaceError
 
-VERSION: Final = 1
-_EVERY_S: Final = 2.0
-_MORE_S: Final = 0.1
+EVERY_S: Final = 2.0
+MORE_S: Final = 0.1
 """For each gatherer that there is."""
 
 
@@ -33,7 +33,7 @@ class Telling:
         """Tell again and again, while anybody watches."""
         told = False
         while True:
-            await trio.sleep(_EVERY_S + _MORE_S * len(self._membership.members))
+            await trio.sleep(EVERY_S + MORE_S * len(self._membership.members))
             if not self._membership.is_watched:
                 continue
             try:

@@ -12,7 +12,7 @@ import structlog
 import trio
 
 from gcs import board as boards
-from gcs import endpoint
+from gcs import endpoint, memory
 from gcs.config import Config
 from gcs.core import vitals
 from gcs.errors import ConfigError, ExitCode
@@ -32,6 +32,7 @@ def run(config: Config, directory: Path, say: Say) -> ExitCode:
             "redis.url must name the Redis of the crawl, as its gatherers have it, such as "
             "-s redis.url=redis://localhost; `gcs crawl --monitor` needs none."
         )
+    memory.spare()
     return trio.run(_run, config, directory, say)
 
 

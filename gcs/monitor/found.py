@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgpack
 
 from gcs.core.countries import COUNTRIES, Country, country_of
-from gcs.gatherer.findings import Findings, Page, place_of
-from gcs.gatherer.telling import VERSION
+from gcs.gatherer.findings import VERSION, Findings, Page, place_of
 
 MOST_PAGES: Final = 2_000
 _ROWS: Final = 400

@@ -72,44 +72,55 @@ def _tree(charter: Charter | None, knowledge: Knowledge | None, owners: Owners) 
 
 
 def _nodes(knowledge: Knowledge, owners: Owners) -> list[dict[str, Any]]:
-    """Nodes and superpages, parents before their children; what is below a node is added up in it."""
+    """Nodes and superpages, parents before their children; what is below a node is added up in it.
+
+    A node that is one superpage, with nothing spelt out below it, is that superpage.
+    """
     expansion = knowledge.expansion
+    pages: defaultdict[int, list[int]] = defaultdict(list)
+    for number in range(len(expansion.superpages)):
+        pages[id(expansion.node_of(number))].append(number)
     found: list[dict[str, Any]] = []
-    place: dict[str, int] = {}
+    above: dict[int, tuple[int, str]] = {}
+    """By node: the place of the row above it, and its own step."""
     for node in expansion.nodes():
-        parent = _parent(node.prefix, place)
-        own = found[parent]["prefix"] if parent is not None else ""
-        place[node.prefix] = len(found)
+        parent, step = above.get(id(node), (None, ""))
         hot = sorted(node.hot.counts.items(), key=lambda each: -each[1])[:_HOT]
-        found.append(
-            _row(parent, "node", _label(node.prefix[len(own) :]), readable(node.prefix))
-            | {"prefix": node.prefix, "hot": [(_label(token), count) for token, count in hot]}
-        )
-    for number, page in enumerate(expansion.superpages):
-        shares = owners.get(number, {})
-        weight = expansion.visits[number]
-        row = _row(place[page.prefix], "superpage", _interval(page), str(page))
-        row |= {"weight": weight, "queued": float(knowledge.queued[number])}
-        row |= {"done": float(knowledge.done[number])}
-        row["owners"] = {name: share * weight for name, share in shares.items()}
+        row = _row(parent, "node", _label(step), readable(node.prefix))
+        row["hot"] = [(_label(token), count) for token, count in hot]
+        own = pages[id(node)]
+        if not node.children and len(own) == 1:
+            found.append(row | {"kind": "superpage"} | _levels(knowledge, owners, own[0]))
+            continue
+        place = len(found)
         found.append(row)
+        above |= {id(child): (place, step) for step, child in node.children.items()}
+        for number in own:
+            page = expansion.superpages[number]
+            row = _row(place, "superpage", _interval(page), str(page))
+            found.append(row | _levels(knowledge, owners, number))
     for row in reversed(found):
         if row["parent"] is not None:
-            above = found[row["parent"]]
-            for name in ("weight", "queued", "done"):
-                above[name] += row[name]
-            for name, weight in row["owners"].items():
-                above["owners"][name] = above["owners"].get(name, 0.0) + weight
-        row.pop("prefix", None)
+            _add(found[row["parent"]], row)
     return [_rounded(row) for row in found]
 
 
-def _parent(prefix: str, place: Mapping[str, int]) -> int | None:
-    """The place of the longest node that a prefix begins with."""
-    for end in range(len(prefix) - 1, -1, -1):
-        if prefix[:end] in place:
-            return place[prefix[:end]]
-    return None
+def _levels(knowledge: Knowledge, owners: Owners, number: int) -> dict[str, Any]:
+    weight = float(knowledge.expansion.visits[number])
+    return {
+        "weight": weight,
+        "queued": float(knowledge.queued[number]),
+        "done": float(knowledge.done[number]),
+        "owners": {name: share * weight for name, share in owners.get(number, {}).items()},
+    }
+
+
+def _add(above: dict[str, Any], row: Mapping[str, Any]) -> None:
+    for name in ("weight", "queued", "done"):
+        above[name] += row[name]
+    for name, weight in row["owners"].items():
+        if weight:
+            above["owners"][name] = above["owners"].get(name, 0.0) + weight
 
 
 def _row(parent: int | None, kind: str, label: str, name: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import structlog
 import trio
 
 from gcs import board as boards
+from gcs import memory
 from gcs.board import Board
 from gcs.config import Config
 from gcs.core.vitals import Sign
@@ -159,6 +160,7 @@ class Watch:
         if self.landscape is None or self.landscape.epoch != epoch:
             # Members may have gone on by the time it is there; the names are those of now.
             self.landscape = await trio.to_thread.run_sync(Landscape, seen.view, seen.view.charter)
+            memory.give_back()
             self.versions["tree"] += 1
 
     def note(self, kind: str, level: str, sentence: str, who: str = "") -> None:

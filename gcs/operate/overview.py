@@ -203,7 +203,7 @@ class Watcher:
             alarms=alarms(view, forget_after_s=forget_after_s, look_s=look_s),
             rates={each.id: self._rate(each) for each in view.present},
             helpers=await helpers(self._config, view.rulings, self._open_desk),
-            superpages=self._longest(view),
+            superpages=await self._longest(view),
             progress=self._estimate(),
         )
 
@@ -237,12 +237,16 @@ class Watcher:
         _, pace = self._paces[member.id]
         return pace.recent if pace.is_known else float(fact(member, "rate"))
 
-    def _longest(self, view: View) -> list[dict[str, Any]]:
+    async def _longest(self, view: View) -> list[dict[str, Any]]:
         charter = view.charter
-        if charter is not None and charter.epoch != self._superpages[0]:
-            pages = sorted(superpages_of(view, charter), key=lambda each: -each["queued"])
-            self._superpages = (charter.epoch, [each for each in pages[:_TOP] if each["queued"]])
-        return self._superpages[1] if charter is not None else []
+        if charter is None:
+            return []
+        if charter.epoch != self._superpages[0]:
+            # Thousands of superpages take a while to read.
+            pages = await trio.to_thread.run_sync(superpages_of, view, charter)
+            longest = sorted(pages, key=lambda each: -each["queued"])[:_TOP]
+            self._superpages = (charter.epoch, [each for each in longest if each["queued"]])
+        return self._superpages[1]
 
 
 # Parts of it that other commands show too
