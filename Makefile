@@ -14,6 +14,7 @@ SOAK_ARGS ?=
 BENCH ?= core tuplespace store
 BENCH_ARGS ?=
 DEMO_ARGS ?=
+SCREENSHOTS ?= docs/screenshots
 
 # redis-server may live in the environment, see $(VENV)/.redis.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -22,14 +23,14 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test lint format demo bench soak docs-check lock clean
+.PHONY: help test lint format demo bench soak screenshots docs-check lock clean
 
 help:  ## Say what can be made
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target what; do \
 	    printf 'make %-12s %s\n' "$$target" "$$what"; \
 	done
 
-test: lint $(VENV)/.redis $(VENV)/.iproute  ## Lint, type-check, run the tests, require the coverage
+test: lint $(VENV)/.redis $(VENV)/.iproute $(VENV)/.chromium  ## Lint, type-check, run the tests, require the coverage
 	@echo "test: running the tests under coverage"
 	@$(BIN)/coverage erase
 	@run() { $(BIN)/coverage run -m pytest "$$@" $(PYTEST_ARGS) || test $$? = $(NO_TESTS); }; \
@@ -57,6 +58,9 @@ bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace store crawl together h
 
 soak: $(VENV)/.redis $(VENV)/.iproute  ## Kill, stop and cut off workers, servers and gatherers for long (SOAK_ARGS)
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
+
+screenshots: $(VENV)/.redis $(VENV)/.chromium  ## Take pictures of every view of the web page (SCREENSHOTS=docs/screenshots)
+	@$(BIN)/python -m tests.screenshots $(SCREENSHOTS)
 
 docs-check: $(VENV)/.installed  ## Check that what the documents name exists
 	@$(BIN)/python docs/check.py
@@ -107,4 +111,12 @@ $(VENV)/.iproute: $(VENV)/.installed
 	@command -v ip >/dev/null || { \
 	    echo "setup: installing ip for tests in which networks are cut (iproute2, with apt)"; \
 	    { $(call apt_install,iproute2); } || echo "setup: it could not be installed; those tests are skipped"; }
+	@touch $@
+
+# The tests of the web page need a browser; without one they are skipped, and say so. The font has the
+# characters of East Asia, which pages of the tests are written in.
+$(VENV)/.chromium: $(VENV)/.installed
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+	    echo "setup: installing Chromium for the tests of the web page (chromium, with apt)"; \
+	    { $(call apt_install,chromium fonts-wqy-microhei); } || echo "No Chromium was found and none could be installed."; }
 	@touch $@

@@ -9,6 +9,7 @@ import math
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ COMPLETION = {
     "zsh": "For every new shell, in ~/.zshrc after compinit: source <(gcs completion zsh)",
     "fish": "For every new shell: gcs completion fish > ~/.config/fish/completions/gcs.fish",
 }
+_NOT_KEPT = ("redis", "log", "metrics", "monitor")
+"""Sections that are about where a crawl runs, not about what it is: a resumed one may have others."""
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code.value:<4} {code.meaning}" for code in ExitCode)
 
 
@@ -98,14 +101,29 @@ def _exit_code(error: BaseException) -> ExitCode | None:
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Short for -s log.level=…"
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error too.")
+@click.option(
+    "--monitor", "monitor_url", metavar="URL", default="", help="Ask this monitor over HTTP instead of Redis."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file with the monitor's token, instead of $GCS_TOKEN.",
+)
 @click.pass_context
 def main(
-    ctx: click.Context, *, file: Path | None, overrides: tuple[str, ...], log_level: str | None, debug: bool
+    ctx: click.Context,
+    *,
+    file: Path | None,
+    overrides: tuple[str, ...],
+    log_level: str | None,
+    debug: bool,
+    monitor_url: str,
+    token_file: Path | None,
 ) -> None:
     """GCS: gatherers that crawl the web together."""
     if log_level:
         overrides += (f"log.level={log_level}",)
-    ctx.obj = Invocation(file, overrides, debug)
+    ctx.obj = Invocation(file, overrides, debug, monitor_url, token_file)
 
 
 @main.group("config", cls=Group)
@@ -199,6 +217,8 @@ def config_show(ctx: click.Context, *, crawl: bool, directory: Path | None, as_j
     metavar="N",
     help="How many gatherers; one, or as many as before.",
 )
+@click.option("--monitor", is_flag=True, help="Serve the web page meanwhile, at monitor.listen.")
+@click.option("--stay", is_flag=True, help="With --monitor: serve it on after the end, until Ctrl-C.")
 @click.pass_obj
 @click.pass_context
 def crawl(
@@ -214,8 +234,12 @@ def crawl(
     rules: tuple[str, ...],
     expansion: Path | None,
     asked: int | None,
+    monitor: bool,
+    stay: bool,
 ) -> None:
     """Crawl from these URLs on, until there is nothing left or a limit is reached."""
+    if stay and not monitor:
+        raise click.UsageError("--stay is about the web page: give --monitor too.")
     if rules:
         invocation = replace(invocation, overrides=(*invocation.overrides, f"crawl.scope={' '.join(rules)}"))
     from gcs.gatherer import parts, session
@@ -227,9 +251,9 @@ def crawl(
 
     limits = Limits(max_pages or math.inf, math.inf if max_time is None else max_time)
     every = [*urls, *(read_seeds(seeds) if seeds else ())]
-    kept = loaded.changed([each for each in config.SECTIONS if each not in ("redis", "log", "metrics")])
-    request = session.Request(every, directory, resume, expansion, kept, limits)
-    if gatherers == 1:
+    kept = loaded.changed([each for each in config.SECTIONS if each not in _NOT_KEPT])
+    request = session.Request(every, directory, resume, expansion, kept, limits, monitor, stay)
+    if gatherers == 1 and not monitor and parts.Fleet.of(directory) is None:
         ctx.exit(session.crawl(loaded.config, request))
     from gcs.gatherer import fleet
 
@@ -260,16 +284,44 @@ def gatherer(ctx: click.Context, invocation: Invocation, *, directory: Path) -> 
 
 
 @main.command(
+    epilog=examples(
+        "gcs monitor -s redis.url=redis://redis.example",
+        "gcs monitor -s monitor.listen=127.0.0.1:0 --into /var/lib/gcs/monitor",
+    )
+)
+@click.option(
+    "--into",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("monitor"),
+    show_default=True,
+    help="Where tokens and what was seen are kept.",
+)
+@click.pass_obj
+@click.pass_context
+def monitor(ctx: click.Context, invocation: Invocation, *, directory: Path) -> None:
+    """Serve the web page of the crawl of the configuration: see how it goes, and steer it."""
+    loaded = invocation.load()
+    from gcs.monitor import daemon
+
+    ctx.exit(daemon.run(loaded.config, directory, partial(click.echo, err=True)))
+
+
+@main.command(
     epilog=examples("gcs export jsonl --into example -o pages.jsonl", "gcs export csv --into example")
 )
-@click.argument("format", type=click.Choice(["jsonl", "sml", "parquet", "csv", "warc"]))
+@click.argument("format", type=click.Choice(["jsonl", "sml", "parquet", "csv", "warc", "kml"]))
 @INTO
 @click.option(
     "-o", "--output", type=click.File("wb", lazy=True), default="-", help="Write to this file instead."
 )
 @click.pass_obj
 def export(invocation: Invocation, *, format: str, directory: Path, output: Any) -> None:  # noqa: A002 - the argument's name
-    """Write what a crawl has kept: summaries as jsonl, sml or parquet, links as csv, WARC files by name."""
+    """Write what a crawl has kept.
+
+    Summaries as jsonl, sml or parquet, links as csv, WARC files by name; languages and pages by country as
+    kml, for Google Earth.
+    """
     invocation.load()
     from gcs import export as exporting
 
@@ -353,16 +405,35 @@ def doctor(ctx: click.Context, invocation: Invocation, *, directory: Path, host:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where everything is kept; a new temporary directory if not given.",
 )
+@click.option(
+    "--monitor/--no-monitor",
+    default=True,
+    show_default=True,
+    help="Serve the web page meanwhile; without it, one gatherer crawls alone.",
+)
+@click.option("--stay", is_flag=True, help="Serve the page on after the end, until Ctrl-C.")
 @click.pass_obj
 @click.pass_context
 def demo(
-    ctx: click.Context, invocation: Invocation, *, hosts: int, pages: int, seed: int, into: Path | None
+    ctx: click.Context,
+    invocation: Invocation,
+    *,
+    hosts: int,
+    pages: int,
+    seed: int,
+    into: Path | None,
+    monitor: bool,
+    stay: bool,
 ) -> None:
     """Crawl a synthetic web on this machine to its end, and compare with what its servers saw."""
     loaded = invocation.load()
     from gcs import demo as demonstration
 
-    ctx.exit(demonstration.run(loaded.config, hosts=hosts, pages=pages, seed=seed, into=into))
+    ctx.exit(
+        demonstration.run(
+            loaded.config, hosts=hosts, pages=pages, seed=seed, into=into, monitor=monitor, stay=stay
+        )
+    )
 
 
 @main.command("install-units", epilog=examples("gcs install-units --dry-run", "gcs install-units --user"))

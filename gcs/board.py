@@ -7,6 +7,7 @@
     ("rebalance", reason, who, method)      somebody wants a new plan
     ("order", to, number, kind, arguments)  what one gatherer is asked to do
     ("answer", number, from, data)          and what came of it
+    ("told", id, data)                      what a gatherer has found, while somebody watches
 
 Seeds are in a space of their own, `("seed", urls)`, so that the end is not declared while one is leased. So
 are turns (`gcs.gatherer.turns`) and domains (`gcs.gatherer.proximity`). URLs between gatherers do not go
@@ -39,6 +40,9 @@ CHARTER: Final = "charter"
 CALL: Final = "call"
 RULINGS: Final = "rulings"
 FINISHED: Final = "finished"
+WATCHED: Final = "watched"
+WATCHED_S: Final = 30.0
+"""Who watches says so again within a third of this."""
 OPERATOR: Final = "operator"
 """The reason of a wish that came from an operator."""
 _INDEX: Final = {
@@ -48,6 +52,7 @@ _INDEX: Final = {
     "report": (1, 2),
     "order": (1,),
     "answer": (1,),
+    "told": (1,),
 }
 _INBOX: Final = {"batch": (1,)}
 _TURNS: Final = {"turn": (1, 2), "mark": (1, 2)}
@@ -256,6 +261,21 @@ class Board:
                 if missing:
                     await trio.sleep(_POLL_S)
         return found
+
+    # What is found
+
+    async def watch(self) -> None:
+        """Say that somebody watches."""
+        await self.put_up(WATCHED, int(self._world.now() * 1e6))
+
+    async def tell(self, gatherer: str, data: bytes) -> None:
+        """Put up what a gatherer has found, in place of what it said before."""
+        if await self.space.swap(("told", gatherer, bytes), ("told", gatherer, data)) is None:
+            await self.space.out("told", gatherer, data)
+
+    async def told(self) -> dict[str, bytes]:
+        """What gatherers have found, by id."""
+        return {str(row[1]): bytes(row[2]) async for row in self.space.scan("told", str, bytes)}  # type: ignore[arg-type] # as the template says
 
     # Wishes, seeds, orders
 

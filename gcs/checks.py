@@ -10,23 +10,13 @@ import trio
 
 from gcs.config import Config
 from gcs.core.robots import Rules, Standing
-from gcs.core.urls import Rejected, canonical, surt
+from gcs.core.urls import surt
 from gcs.domains import registered_domain
-from gcs.errors import UsageError
 from gcs.fetch.outcome import Failure, Origin
 from gcs.fetch.robots import RobotsCache
 from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
-from gcs.gatherer.links import Target
-from gcs.gatherer.seeds import cleaning
-
-
-def target_of(config: Config, text: str) -> Target:
-    """The URL that a user means; http:// may be left out. Raises UsageError."""
-    try:
-        return Target(canonical(text if "://" in text else f"http://{text}", cleaning(config)))
-    except Rejected as error:
-        raise UsageError(f"{text} cannot be crawled: {error}.") from error
+from gcs.gatherer.seeds import target_of
 
 
 def url(config: Config, text: str) -> Mapping[str, object]:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 _LEAST_WIDTH: Final = 14
 
 
+class Remote(NamedTuple):
+    """A question as the HTTP API of a monitor has it."""
+
+    method: str
+    path: str
+    values: Mapping[str, Any] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Invocation:
     """What the options before the command say."""
@@ -31,6 +40,9 @@ class Invocation:
     file: Path | None
     overrides: tuple[str, ...]
     debug: bool
+    monitor: str = ""
+    """The URL of a monitor that is to be asked instead of Redis."""
+    token_file: Path | None = None
 
     def read(self) -> config.Loaded:
         """Read the configuration."""
@@ -158,12 +170,20 @@ def _worded(value: object) -> object:
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
-def ask(ctx: click.Context, question: Question, *, as_json: bool) -> None:
-    """Ask the crawl, print the answer, and end with its exit code."""
-    loaded = ctx.ensure_object(Invocation).load()
-    from gcs.operate import asking
+def ask(ctx: click.Context, question: Question, *, as_json: bool, remote: Remote | None = None) -> None:
+    """Ask the crawl, print the answer, and end with its exit code; a monitor is asked the `remote` one."""
+    invocation = ctx.ensure_object(Invocation)
+    loaded = invocation.load()
+    if invocation.monitor:
+        if remote is None:
+            raise click.UsageError("a monitor cannot be asked this: leave --monitor out.")
+        from gcs.monitor import client
 
-    answer = asking.ask(loaded.config, question)
+        answer = client.ask(client.Place.of(invocation.monitor, invocation.token_file), remote)
+    else:
+        from gcs.operate import asking
+
+        answer = asking.ask(loaded.config, question)
     clear_progress()
     tell(answer, as_json=as_json)
     ctx.exit(answer.code)

@@ -72,9 +72,19 @@ _SITE = Address(
     "the name of a site such as office, volunteers:open, or volunteers:open@redis://host:6379",
 )
 _PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_ANY_PLACE = rf"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):{_PORT}|unix:/\S+"
+_PLACE = Text(_ANY_PLACE, 'a place such as "127.0.0.1:8470", "[::1]:8470" or "unix:/run/gcs/monitor/page"')
 _LISTEN = Text(
-    rf"|([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):{_PORT}|unix:/\S+",
+    rf"|{_ANY_PLACE}",
     'a place such as "127.0.0.1:9464", "[::1]:9464" or "unix:/run/gcs/one/metrics", or empty for none',
+)
+_BASE_PATH = Text(
+    r"/([A-Za-z0-9._~-]+/)*",
+    "a path that begins and ends with a slash, such as / or /crawl/",
+)
+_HOST_NAME = Text(
+    r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?",
+    "the name of a host, such as crawl.example.org, with its port if that is to be the only one",
 )
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
 _PASSWORD = Secret(r".*", "a string")
@@ -257,6 +267,16 @@ class Metrics(_Section):
     listen: Annotated[str, _LISTEN] = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Monitor(_Section):
+    """The web page."""
+
+    listen: Annotated[str, _PLACE] = "127.0.0.1:8470"
+    path: Annotated[str, _BASE_PATH] = "/"
+    hosts: Annotated[tuple[str, ...], Several(_HOST_NAME)] = ()
+    session_s: Annotated[float, Duration(60, 30 * 86_400)] = 12 * 3600.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Every setting; the defaults need no file, no environment and no set-up."""
@@ -275,6 +295,7 @@ class Config:
     partition: Partition = field(default_factory=Partition)
     log: Log = field(default_factory=Log)
     metrics: Metrics = field(default_factory=Metrics)
+    monitor: Monitor = field(default_factory=Monitor)
 
 
 @dataclass(frozen=True, slots=True)

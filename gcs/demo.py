@@ -23,7 +23,7 @@ import click
 
 from gcs.config import Config
 from gcs.errors import ExitCode, GcsError, UsageError
-from gcs.gatherer import session
+from gcs.gatherer import fleet, parts, session
 from gcs.gatherer.tally import Tally, most
 from gcs.simulate.verdict import Verdict, judge
 from gcs.simulate.web import Web
@@ -31,6 +31,8 @@ from gcs.simulate.web import Web
 DELAY_S: Final = 0.01
 MAX_DELAY_S: Final = 0.5
 MAX_WAIT_S: Final = 2.0
+GATHERERS: Final = 3
+COOLDOWN_S: Final = 5.0
 _ROWS: Final = 25
 
 
@@ -49,8 +51,13 @@ class Served:
     log: Path
 
 
-def run(config: Config, *, hosts: int, pages: int, seed: int, into: Path | None) -> int:
-    """Crawl a synthetic web and judge the crawl; raises DemoFailed if it was not perfect."""
+def run(
+    config: Config, *, hosts: int, pages: int, seed: int, into: Path | None, monitor: bool, stay: bool
+) -> int:
+    """Crawl a synthetic web and judge the crawl; raises DemoFailed if it was not perfect.
+
+    With its `monitor`, the web page, several gatherers crawl together; without, one alone.
+    """
     directory = into or Path(tempfile.mkdtemp(prefix="gcs-demo-"))
     if directory.exists() and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty; choose another directory with --into.")
@@ -59,12 +66,17 @@ def run(config: Config, *, hosts: int, pages: int, seed: int, into: Path | None)
         click.echo(
             f"A web of {hosts} hosts and {pages:,} pages is served on loopback; crawling it.", err=True
         )
-        request = session.Request(served.web.seeds, directory / "crawl")
-        ended = session.crawl(_configured(config, served), request)
+        request = session.Request(served.web.seeds, directory / "crawl", monitor=monitor, stay=stay)
+        configured = _configured(config, served)
+        if monitor:
+            ended = fleet.crawl(_served_anywhere(configured), request, GATHERERS)
+        else:
+            ended = session.crawl(configured, request)
     if ended is not ExitCode.OK:
         return ended
     verdict = judge(served.log, served.web)
-    tally = session.tally_of(directory / "crawl")
+    tally = Tally()
+    tally.merge(*map(session.tally_of, parts.parts(directory / "crawl")))
     report = directory / "report.html"
     report.write_text(_page(verdict, tally, served.web), encoding="utf-8")
     for line in _lines(verdict):
@@ -89,15 +101,24 @@ def _configured(config: Config, served: Served) -> Config:
     return replace(config, fetch=fetch)
 
 
+def _served_anywhere(config: Config) -> Config:
+    """The same, with the page at a port that is free, and gatherers that share the web out early."""
+    return replace(
+        config,
+        monitor=replace(config.monitor, listen="127.0.0.1:0"),
+        rebalance=replace(config.rebalance, cooldown_s=COOLDOWN_S),
+    )
+
+
 @contextmanager
 def _served(into: Path, hosts: int, pages: int, seed: int) -> Iterator[Served]:
-    arguments = ["--seed", seed, "--hosts", hosts, "--pages", pages, "--port", 0, "--into", into]
+    arguments = ["--seed", seed, "--hosts", hosts, "--pages", pages, "--port", 0, "--abroad", "--into", into]
     command = [sys.executable, "-m", "gcs.simulate.webserver", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             said = json.loads(server.stdout.readline())
-            web = Web(seed, hosts, pages, port=said["port"])
+            web = Web(seed, hosts, pages, port=said["port"], abroad=True)
             yield Served(web, Path(said["hosts"]), Path(said["log"]))
         finally:
             server.terminate()

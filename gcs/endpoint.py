@@ -132,6 +132,16 @@ def _refusal(status: HTTPStatus) -> _Answer:
 @asynccontextmanager
 async def opened(listen: str) -> AsyncIterator[Endpoint]:
     """The endpoint that `metrics.listen` names; raises ConfigError if it cannot be there."""
+    advice = "-s metrics.listen=127.0.0.1:PORT, or none with -s metrics.listen="
+    async with listening(listen, "metrics.listen", advice) as listeners:
+        for listener in listeners:
+            structlog.get_logger().info("metrics", at=shown(listener))
+        yield Endpoint(listeners)
+
+
+@asynccontextmanager
+async def listening(listen: str, setting: str, advice: str) -> AsyncIterator[list[trio.SocketListener]]:
+    """Sockets at the place that a setting names; raises ConfigError, with advice, if they cannot be there."""
     listeners: list[trio.SocketListener] = []
     try:
         if listen.startswith(_UNIX):
@@ -142,13 +152,10 @@ async def opened(listen: str) -> AsyncIterator[Endpoint]:
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise ConfigError(
-            f"metrics.listen: nothing can listen at {listen}: {why}; choose another place with "
-            "-s metrics.listen=127.0.0.1:PORT, or none with -s metrics.listen=."
+            f"{setting}: nothing can listen at {listen}: {why}; choose another place with {advice}."
         ) from error
-    for listener in listeners:
-        structlog.get_logger().info("metrics", at=_shown(listener))
     try:
-        yield Endpoint(listeners)
+        yield listeners
     finally:
         for listener in listeners:
             await listener.aclose()
@@ -156,7 +163,8 @@ async def opened(listen: str) -> AsyncIterator[Endpoint]:
             _remove(Path(listen.removeprefix(_UNIX)))
 
 
-def _shown(listener: trio.SocketListener) -> str:
+def shown(listener: trio.SocketListener) -> str:
+    """Where a socket listens, as a URL if it is one."""
     name = listener.socket.getsockname()
     if isinstance(name, str):
         return f"{_UNIX}{name}"

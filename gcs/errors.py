@@ -3,6 +3,7 @@
     GcsError
     ├── ConfigError     a setting is unknown, of the wrong type or out of range
     ├── UsageError      a command was called with something it cannot work with
+    ├── MonitorError    a monitor that was asked over HTTP does not answer, or refuses
     └── DemoFailed      the demonstration's account does not balance (in gcs.demo)
 
 Expected outcomes (a limit that was reached, no seed that could be fetched) are values, which a command
@@ -29,7 +30,7 @@ class ExitCode(IntEnum):
     OK = 0, "ended as asked"
     USAGE = 2, "wrong usage of the command line"
     CONFIG = 3, "wrong configuration"
-    REDIS = 4, "Redis cannot be reached or used, or a gatherer has not answered"
+    REDIS = 4, "Redis or the monitor cannot be reached or used, or a gatherer has not answered"
     LIMIT = 5, "a limit was reached"
     NO_SEED = 6, "no seed could be fetched"
     STORE = 7, "the store is locked, or of a newer version"
@@ -54,3 +55,9 @@ class UsageError(GcsError):
     """A command was called with something it cannot work with."""
 
     exit_code = ExitCode.USAGE
+
+
+class MonitorError(GcsError):
+    """A monitor that was asked over HTTP does not answer, or refuses."""
+
+    exit_code = ExitCode.REDIS

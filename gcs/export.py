@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import csv
 import io
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gcs.gatherer import parts
+from gcs.gatherer.findings import Findings, place_of_url
+from gcs.monitor import kml
+from gcs.monitor.found import Found
 from gcs.summary import formats, sml
 from gcs.summary.records import Edge, Summary
 from gcs.summary.schema import SCHEMA
@@ -96,6 +101,27 @@ def _warc(stores: Sequence[Path], stream: IO[bytes]) -> int:
     return len(paths)
 
 
+def _kml(stores: Sequence[Path], stream: IO[bytes]) -> int:
+    """Languages and pages by country, and all links between countries."""
+    found, findings, pages = Found(), Findings(), 0
+    said = ["url", "bytes", "language", "charset_declared", "charset_detected"]
+    for table in tables(stores, "summaries"):
+        pages += table.num_rows
+        columns = [table.column(name).to_pylist() for name in said]
+        for url, size, language, declared, detected in zip(*columns, strict=True):
+            place = place_of_url(url)
+            findings.answered(place, size)
+            findings.read(place, language, declared, detected)
+    for table in tables(stores, "links"):
+        ends = zip(table.column("source").to_pylist(), table.column("target").to_pylist(), strict=True)
+        for (source, target), count in Counter((place_of_url(a), place_of_url(b)) for a, b in ends).items():
+            findings.linked(source, target, count)
+    found.add("", findings)
+    said_of = found.countries()
+    stream.write(kml.written(stores[0].absolute().name, time.time(), said_of["countries"], said_of["links"]))
+    return pages
+
+
 FORMATS: Final[Mapping[str, Writer]] = MappingProxyType(
-    {"jsonl": _jsonl, "sml": _sml, "parquet": _parquet, "csv": _links_csv, "warc": _warc}
+    {"jsonl": _jsonl, "sml": _sml, "parquet": _parquet, "csv": _links_csv, "warc": _warc, "kml": _kml}
 )

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gcs.checks import target_of
 from gcs.config import Config
 from gcs.core.traps import Novelty
 from gcs.gatherer import parts
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import NOVELTY
+from gcs.gatherer.seeds import target_of
 from gcs.gatherer.testimony import known
 from gcs.store.records import Row
 from gcs.store.view import View

@@ -21,7 +21,7 @@ class Process:
     """This process."""
 
     role: str
-    """"gatherer", "helper" or "crawl"."""
+    """"gatherer", "helper", "crawl" or "monitor"."""
     name: str
     crawl: str
     trouble: Callable[[], str]

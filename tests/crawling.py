@@ -112,6 +112,7 @@ def server(
     hosts_per_address: int = 1,
     latency_ms: float = 0.0,
     within: Sequence[str] = (),
+    abroad: bool = False,
 ) -> Iterator[Server]:
     """Serve a web, without delays unless asked for, in a process of its own; `within` runs it elsewhere."""
     into.mkdir(exist_ok=True)
@@ -141,6 +142,7 @@ def server(
             "gcs.simulate.webserver",
             *map(str, arguments),
             *(["--plain"] if plain else []),
+            *(["--abroad"] if abroad else []),
         ],
         cwd=ROOT,
         env=unmeasured.environment(),
@@ -158,6 +160,7 @@ def server(
                 plain=plain,
                 slowness=slowness,
                 hosts_per_address=hosts_per_address,
+                abroad=abroad,
             )
             yield Server(web, Path(said["hosts"]), Path(said["log"]))
         finally:

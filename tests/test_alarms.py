@@ -16,6 +16,7 @@ from gcs import process
 from gcs.gatherer import crawl_meters, gatherer_meters
 from gcs.helper import meters as helper_meters
 from gcs.metrics import Kind, Meter
+from gcs.monitor import meters as monitor_meters
 from tests.crawling import ROOT
 
 MONITORING = ROOT / "monitoring"
@@ -25,6 +26,7 @@ TABLES: Mapping[str, tuple[Meter[Any], ...]] = {
     "crawl, gatherer": tuple(crawl_meters.METERS),
     "gatherer": tuple(gatherer_meters.METERS),
     "helper": tuple(helper_meters.METERS),
+    "monitor": tuple(monitor_meters.METERS),
 }
 PROMTOOL = shutil.which("promtool")
 with_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian: prometheus)")
@@ -81,7 +83,7 @@ def promtool(*arguments: str) -> None:
 def test_names_are_unique() -> None:
     """No process tells one thing twice."""
     common = [*TABLES["all"], *TABLES["crawl, gatherer"], *TABLES["gatherer"]]
-    for table in (common, [*TABLES["all"], *TABLES["helper"]]):
+    for table in (common, *([*TABLES["all"], *TABLES[role]] for role in ("helper", "monitor"))):
         names = [meter.name.removesuffix("_total") for meter in table]
         assert len(names) == len(set(names))
 

@@ -173,10 +173,15 @@ class TestDemo:
 
         demo_that(monkeypatch, run)
         assert gcs("demo").exit_code == 1
-        assert gcs("demo", "--hosts", "12", "--pages", "70", "--seed", "2", "--into", "x").exit_code == 2
+        assert (
+            gcs(
+                "demo", "--hosts", "12", "--pages", "70", "--seed", "2", "--into", "x", "--no-monitor"
+            ).exit_code
+            == 2
+        )
         assert calls == [
-            {"hosts": 100, "pages": 1500, "seed": 7, "into": None},
-            {"hosts": 12, "pages": 70, "seed": 2, "into": Path("x")},
+            {"hosts": 100, "pages": 1500, "seed": 7, "into": None, "monitor": True, "stay": False},
+            {"hosts": 12, "pages": 70, "seed": 2, "into": Path("x"), "monitor": False, "stay": False},
         ]
 
     def test_usage(self) -> None:

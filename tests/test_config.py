@@ -20,7 +20,7 @@ TUPLE = 'a size from 1KiB to 8MiB, written like "512KiB"'
 DELIVERIES = 'a whole number from 1 to 65535, or "none" for no limit'
 SECTION_NAMES = (
     "crawl, fetch, store, summary, redis, space, member, exchange, rebalance, helpers, "
-    "placement, partition, log, metrics"
+    "placement, partition, log, metrics, monitor"
 )
 
 

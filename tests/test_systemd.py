@@ -23,7 +23,8 @@ from tests.crawling import ROOT, gcs_here
 
 SOURCE = ROOT / "systemd"
 GATHERER = SOURCE / "gcs-gatherer@.service"
-DAEMONS = [GATHERER, SOURCE / "gcs-helper.service", SOURCE / "user" / "gcs-helper.service"]
+MONITOR = SOURCE / "gcs-monitor.service"
+DAEMONS = [GATHERER, MONITOR, SOURCE / "gcs-helper.service", SOURCE / "user" / "gcs-helper.service"]
 
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd is not installed, which has systemd-analyze"
@@ -62,7 +63,7 @@ def analyze(place: Path, *words: str, user: bool) -> subprocess.CompletedProcess
 def test_systemd_takes_them(tmp_path: Path, user: bool) -> None:
     """There is nothing in the units that systemd does not know."""
     paths = [str(path) for path in written(tmp_path, user=user)]
-    assert len(paths) == (1 if user else 6)
+    assert len(paths) == (1 if user else 7)
     checked = analyze(tmp_path, "verify", "--man=no", "--recursive-errors=no", *paths, user=user)
     assert (checked.returncode, checked.stderr) == (0, "")
 
@@ -101,12 +102,14 @@ def test_what_daemons_run(unit: Path) -> None:
     assert set(re.findall(r"GCS_[A-Z_]+", unit.read_text())) <= variables
 
 
-def test_what_a_gatherer_is_told() -> None:
-    """Its settings exist, and its directory is the one that systemd makes for it."""
+def test_what_a_gatherer_and_a_monitor_are_told() -> None:
+    """Settings exist, and their directories are those that systemd makes for them."""
     (line,) = said(GATHERER, "ExecStart")
     arguments = shlex.split(line)
     assert arguments[arguments.index("-s") + 1].partition("=")[0] in SETTINGS
-    assert [arguments[arguments.index("--into") + 1]] == [f"/var/lib/{said(GATHERER, 'StateDirectory')[0]}"]
+    for unit in (GATHERER, MONITOR):
+        arguments = shlex.split(said(unit, "ExecStart")[0])
+        assert [arguments[arguments.index("--into") + 1]] == [f"/var/lib/{said(unit, 'StateDirectory')[0]}"]
 
 
 @pytest.mark.parametrize("unit", DAEMONS, ids=lambda unit: str(unit.relative_to(SOURCE)))
@@ -155,7 +158,7 @@ def test_patience_as_units_call_it(tmp_path: Path) -> None:
             words = [each.replace("${RUNTIME_DIRECTORY}", str(tmp_path)) for each in arguments]
             environment = os.environ | {"SERVICE_RESULT": "signal", "PYTHONPATH": str(ROOT)}
             subprocess.run([sys.executable, *words], check=True, env=environment, cwd="/")
-    assert len((tmp_path / "failures").read_text().split()) == 3
+    assert len((tmp_path / "failures").read_text().split()) == 4
 
 
 # Writing them
@@ -171,11 +174,11 @@ def test_install_units(tmp_path: Path) -> None:
     assert "systemctl daemon-reload" in done
     names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert {"systemd/system/gcs-gatherer@.service", "sysusers.d/gcs.conf", "tmpfiles.d/gcs.conf"} <= names
-    assert len(names) == 8
+    assert len(names) == 9
     text = (tmp_path / "systemd/system/gcs-gatherer@.service").read_text()
     assert f"ExecStart={programs}/gcs gatherer" in text
     assert "/opt/gcs" not in text
-    assert gcs("install-units", *prefix).count("unchanged") == 8
+    assert gcs("install-units", *prefix).count("unchanged") == 9
 
 
 def gcs(*words: str) -> str:

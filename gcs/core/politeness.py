@@ -36,10 +36,12 @@ not its owner's latest is void, which saves taking it out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, NamedTuple, Protocol
+
+from gcs.core.urls import SCHEME
 
 FAILURES_KEPT_S: Final = 3600.0
 """How long the failures of a host that is asleep are remembered."""
@@ -200,6 +202,11 @@ class Statistics:
     under_way: int
     taken: int
 
+    @property
+    def resting(self) -> int:
+        """Hosts that have URLs waiting, and wait for their turn."""
+        return max(0, self.awake - self.under_way)
+
 
 class Workbench:
     """Hosts and addresses, and whose turn it is."""
@@ -219,6 +226,7 @@ class Workbench:
         self._per_host = per_host
         self._per_address = per_address
         self._delay_s = self._factor = self._max_delay_s = 0.0
+        self._asked_for: Mapping[str, float] = {}
         self.set_delays(delay_s, delay_factor, max_delay_s)
         self._hosts: dict[str, _Host] = {}
         self._lines: dict[str, _Line] = {}
@@ -235,6 +243,10 @@ class Workbench:
         self._delay_s = delay_s
         self._factor = delay_factor if delay_s else 0.0
         self._max_delay_s = max_delay_s
+
+    def set_host_delays(self, delays: Mapping[str, float]) -> None:
+        """Let some hosts rest for at least so long, from the next request on; by the prefix of their keys."""
+        self._asked_for = delays
 
     @property
     def delay_s(self) -> float:
@@ -633,7 +645,11 @@ class Workbench:
         return line
 
     def _delay_of(self, host: _Host) -> float:
-        return max(self._delay_s, host.crawl_delay_s, host.pace_s)
+        least_s = max(self._delay_s, host.crawl_delay_s, host.pace_s)
+        if self._asked_for:
+            prefix = host.name.partition(SCHEME)[0] + SCHEME
+            least_s = max(least_s, self._asked_for.get(prefix, 0.0))
+        return least_s
 
     def _is_busy(self, host: _Host) -> bool:
         return host.unsent or host.under_way >= self._per_host

@@ -51,6 +51,10 @@ class Rulings:
     """By gatherer, or ALL: settings and their values, as the command line has them."""
     leaving: Mapping[str, str] = field(default_factory=dict)
     """Helpers that were revoked and whose users servers may still know, and the site of each."""
+    delays: Mapping[str, float] = field(default_factory=dict)
+    """Prefixes of hosts that are asked less often: the least seconds between two requests."""
+    paused_by: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    """Of those that are paused: which operator did that, and when, if that was said."""
 
     def is_paused(self, gatherer: str) -> bool:
         """Whether a gatherer begins no fetches."""
@@ -82,17 +86,25 @@ class Rulings:
 
     # Changes
 
-    def pause(self, who: str, epoch: int) -> Rulings:
-        """A gatherer, or ALL, begins no more fetches."""
-        return replace(self, epoch=epoch, paused=self.paused | {who})
+    def pause(self, who: str, epoch: int, *, by: str = "", at: float = 0.0) -> Rulings:
+        """A gatherer, or ALL, begins no more fetches; whoever paused it first is remembered."""
+        noted = self.paused_by if who in self.paused or not by else {**self.paused_by, who: (by, at)}
+        return replace(self, epoch=epoch, paused=self.paused | {who}, paused_by=noted)
 
     def resume(self, who: str, epoch: int) -> Rulings:
         """It begins them again; ALL includes those that were paused one by one."""
-        return replace(self, epoch=epoch, paused=frozenset() if who == ALL else self.paused - {who})
+        paused = frozenset[str]() if who == ALL else self.paused - {who}
+        noted = {each: by for each, by in self.paused_by.items() if each in paused}
+        return replace(self, epoch=epoch, paused=paused, paused_by=noted)
 
     def rest(self, prefix: str, until: float, epoch: int) -> Rulings:
         """URLs with a prefix wait."""
         return replace(self, epoch=epoch, resting={**self.resting, prefix: until})
+
+    def delay(self, prefix: str, seconds: float | None, epoch: int) -> Rulings:
+        """A host is asked at most every so many seconds; None leaves that to the configuration."""
+        delays = {each: delay_s for each, delay_s in self.delays.items() if each != prefix}
+        return replace(self, epoch=epoch, delays=delays if seconds is None else {**delays, prefix: seconds})
 
     def bar(self, prefix: str, epoch: int) -> Rulings:
         """URLs with a prefix are dropped."""
@@ -144,6 +156,8 @@ class Rulings:
                 dict(self.helpers),
                 {who: dict(values) for who, values in self.settings.items()},
                 dict(self.leaving),
+                dict(self.delays),
+                dict(self.paused_by),
             ]
         )
         return packed
@@ -156,7 +170,7 @@ class Rulings:
         said: Any = msgpack.unpackb(data)
         epoch, paused, resting, barred, sites, helpers, *more = said
         invited = {name: Invited(*each) for name, each in helpers.items()}
-        settings, leaving = more[0] if more else {}, more[1] if len(more) > 1 else {}
+        settings, leaving, delays, paused_by = [*more[:4], {}, {}, {}, {}][:4]
         return cls(
             epoch,
             frozenset(paused),
@@ -166,6 +180,8 @@ class Rulings:
             invited,
             settings,
             leaving,
+            dict(delays),
+            {who: (str(by), float(at)) for who, (by, at) in paused_by.items()},
         )
 
 

@@ -39,6 +39,7 @@ from gcs.fetch.outcome import Failure, Response
 from gcs.fetch.robots import Inquiry, RobotsCache
 from gcs.gatherer.archive import Keeper
 from gcs.gatherer.census import Census
+from gcs.gatherer.findings import Findings
 from gcs.gatherer.frontier import Frontier, Site
 from gcs.gatherer.horizon import LENT, Horizon
 from gcs.gatherer.inquiries import Inquiries
@@ -71,6 +72,7 @@ LOCATORS: Final = 32
 STATISTICS_EVERY_S: Final = 60.0
 TALLY: Final = "tally"
 NOVELTY: Final = "novelty"
+FINDINGS: Final = "findings"
 EXPANSION: Final = "expansion"
 
 
@@ -115,6 +117,8 @@ class Crawl:
         self.expansion = expansion
         stored = store.get_meta(TALLY)
         self.tally = Tally.from_bytes(stored) if stored else Tally()
+        found = store.get_meta(FINDINGS)
+        self.findings = Findings.from_bytes(found) if found else Findings()
         self._before, self._bytes_before = self.tally.pages, self.tally.size_bytes
         self.paces = Paces()
         self.census = Census(self._random, every=0 if territory is ALONE else LINKS_COUNTED)
@@ -147,6 +151,7 @@ class Crawl:
             visitor,
             judged=self._add,
             found=self.writer.found,
+            aside=self.findings.aside,
             clock=world.now,
         )
         self.loans = Loans(
@@ -574,6 +579,7 @@ class Crawl:
         meta |= self.loans.horizon.changed(self._clock())
         if self._ending is not None or trio.current_time() > self._statistics_at:
             meta[NOVELTY] = self._visitor.admission.novelty.to_bytes()
+            meta[FINDINGS] = self.findings.to_bytes()
             meta[EXPANSION] = self.expansion.to_bytes()
             self._statistics_at = trio.current_time() + STATISTICS_EVERY_S
         return meta
@@ -593,6 +599,7 @@ class Crawl:
 
     def _count(self, visit: Visit) -> None:
         outcome, document = visit.outcome, visit.document
+        self.findings.saw(visit)
         if isinstance(outcome, Response):
             self._answered_at = self._clock()
             kind = document.format if document else outcome.headers.get("content-type", "").partition(";")[0]

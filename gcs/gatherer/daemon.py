@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 
 import gcs
-from gcs import endpoint, spaces
+from gcs import endpoint, memory, spaces
 from gcs.board import Board
 from gcs.config import Config
 from gcs.endpoint import Endpoint
@@ -24,7 +24,7 @@ from gcs.gatherer.crawl_meters import CrawlMeters
 from gcs.gatherer.gatherer import Gatherer
 from gcs.gatherer.gatherer_meters import GathererMeters
 from gcs.gatherer.service import Service
-from gcs.gatherer.session import require_agent, spare_memory, spare_the_collector
+from gcs.gatherer.session import require_agent, spare_the_collector
 from gcs.helper import desks
 from gcs.helper.desks import OpenDesk
 from gcs.notify import Notifier
@@ -41,7 +41,7 @@ def run(config: Config, directory: Path, read_config: Callable[[], Config]) -> E
     notifier = Notifier.from_environment(os.environ)
     # A watchdog kills with SIGABRT: the log then says where it hung.
     faulthandler.enable(sys.__stderr__ or sys.stderr)
-    spare_memory()
+    memory.spare()
     spare_the_collector()
     return trio.run(_run, config, directory, notifier, lambda: check(read_config()))
 

@@ -87,7 +87,9 @@ async def _crawl(config: Config, request: Request, gatherers: int) -> ExitCode:
             fleet.remember(directory)
             await board.seed(seeds)
             running = Gatherers(there, directory, gatherers, is_served)
-            return await _watched(running, Watch(board, running, sys.stderr), request)
+            watch = Watch(board, running, sys.stderr)
+            async with _monitored(there, board, request, watch):
+                return await _watched(running, watch, request)
     finally:
         lock.release()
 
@@ -102,6 +104,23 @@ async def _meeting(config: Config, directory: Path) -> AsyncIterator[tuple[Confi
     async with embedded.start(directory / "space") as server:
         redis = Redis(url=server.url, timeout_s=config.redis.timeout_s)
         yield replace(config, redis=redis), lambda: server.running
+
+
+@asynccontextmanager
+async def _monitored(config: Config, board: Board, request: Request, watch: Watch) -> AsyncIterator[None]:
+    """Serve the web page, if it is wanted; also after the end, if that is."""
+    if not request.monitor:
+        yield
+        return
+    from gcs.monitor import daemon, monitor
+
+    async with monitor.running(config, board, request.directory / "monitor") as served:
+        daemon.invite(served, watch.say)
+        yield
+        if request.stay:
+            watch.say("The page stays until Ctrl-C.")
+            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                await anext(signals)
 
 
 async def _watched(running: Gatherers, watch: Watch, request: Request) -> ExitCode:

@@ -29,6 +29,7 @@ from gcs.gatherer.orders import Orders
 from gcs.gatherer.probing import Probes
 from gcs.gatherer.proximity import META, Proximity, delay_to
 from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.telling import Telling
 from gcs.gatherer.turns import Company, Turns
 from gcs.gatherer.visit import Visitor
 from gcs.helper.books import SiteBooks
@@ -118,6 +119,7 @@ class Gatherer:
             orders.take_seeds,
             orders.obey,
             turns.run,
+            Telling(node, board, membership).run,
             self.lender.run,
             _prober(node, transport, readers, open_desk).run,
         ]

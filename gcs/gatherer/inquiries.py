@@ -47,14 +47,18 @@ class Inquiries:
         *,
         judged: Callable[[Visit], None],
         found: Callable[[Iterable[Found]], None],
+        aside: Callable[[str, float], None],
         clock: Callable[[], float],
     ) -> None:
-        """`judged` is told of URLs that fail with their hosts, `found` of the sitemaps that rules name."""
+        """`judged` is told of URLs that fail with their hosts, `found` of the sitemaps that rules name.
+
+        `aside` is told of hosts that are asked for nothing before a time.
+        """
         self._anything = robots.everything_allowed() if fetch.robots == "ignore" else None
         self._sitemaps = fetch.sitemaps
         self._store, self._cache, self._bench, self._frontier = store, cache, bench, frontier
         self._under_way, self._visitor, self._clock = under_way, visitor, clock
-        self._judged, self._found = judged, found
+        self._judged, self._found, self._aside = judged, found, aside
         self._errands: dict[Inquiry, float] = {}
         """Those that wait, and since when, in this order."""
 
@@ -140,6 +144,7 @@ class Inquiries:
 
     def set_aside(self, site: Site, until: float, now: float) -> None:
         """Ask a host for nothing before a time; nor what others wait for, if that is long."""
+        self._aside(site.origin.netloc, until)
         for errand in self._frontier.set_aside(site, until, now):
             self._cannot_ask(errand, now)
 

@@ -64,7 +64,7 @@ class Membership:
         """By member: its beat, and when that last grew by our clock."""
         self._returned: set[str] = set()
         """Those whose beat was seen to grow, since a charter said that they are gone, if one did."""
-        self._watched = 0
+        self._followed = 0
         """The epoch of the charter that was in force at the last look."""
         # A counter that goes on growing after a restart.
         self._beat = round(node.clock() * 1000)
@@ -84,6 +84,8 @@ class Membership:
         self._newest = (0, (0, b""))
         """The epoch of the charter in force, and the rulings."""
         self._rested_at = node.clock()
+        self._watched = (0, -math.inf)
+        """The newest sign that somebody watches, and when it came."""
         self.reached_at = -math.inf
         """When the members were last looked at."""
         self.is_within_reach = False
@@ -92,6 +94,11 @@ class Membership:
         """Set, and replaced, whenever the members were looked at."""
         self.further_reasons: list[Callable[[], str]] = []
         """Why others want a new plan; "" if they do not. Asked when one may be made."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody wants to be told what is found."""
+        return trio.current_time() - self._watched[1] < boards.WATCHED_S
 
     # What others are like
 
@@ -274,8 +281,8 @@ class Membership:
                     self._returned.add(each)
                 self._seen[each] = (beat, now)
         self._seen = {each: self._seen[each] for each in known}
-        if charter is not None and charter.epoch != self._watched:
-            self._watched = charter.epoch
+        if charter is not None and charter.epoch != self._followed:
+            self._followed = charter.epoch
             self._returned -= set(charter.departed)
 
     # What follows
@@ -290,6 +297,9 @@ class Membership:
         if token > max(self._called, node.epoch):
             self._called = token
             self._answer(token)
+        watched = now.get(boards.WATCHED, (0, b""))[0]
+        if watched != self._watched[0]:
+            self._watched = (watched, trio.current_time())
         rulings = now.get(boards.RULINGS, (0, b""))
         if rulings[0] < node.rulings.epoch:
             ours = node.rulings

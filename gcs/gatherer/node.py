@@ -170,6 +170,7 @@ class Node:
     @crawl.setter
     def crawl(self, crawl: Crawl) -> None:
         self._crawl = crawl
+        crawl.bench.set_host_delays(self.rulings.delays)
 
     @property
     def config(self) -> Config:
@@ -186,6 +187,8 @@ class Node:
         before, self._ruled = self._ruled, ruled(self.given, self.rulings.settings, self.name)
         if self._crawl is not None and self.config.fetch != before.config.fetch:
             self._crawl.set_delays(self.config.fetch)
+        if self._crawl is not None:
+            self._crawl.bench.set_host_delays(self.rulings.delays)
         if self._ruled.origins and self.config != before.config:
             self.log.info("operators have set", settings=" ".join(sorted(self._ruled.origins)))
         for name, why in self._ruled.ignored.items():
@@ -314,6 +317,7 @@ class Node:
             "waits_for_room": self.crawl.writer.waits_for_room,
             "unanswered_s": round(self.crawl.unanswered_s, 1),
             "rest_s": None if math.isinf(rest_s := self.crawl.rest_s) else round(rest_s, 1),
+            "resting": self.crawl.bench.statistics().resting,
             "barred": list(self.barred()),
             "ignored": dict(self._ruled.ignored),
             "rate": round(rate, 3),

@@ -4,6 +4,7 @@ DIR/fleet.json    how many gatherers there are, and the settings with which the 
 DIR/seeds         URLs that no gatherer has on its disk yet
 DIR/lock          locked by the process that runs them all
 DIR/space/        the private server where they meet
+DIR/monitor/      what the web page needs, if it is served
 DIR/1/, DIR/2/…   what each keeps, as `gcs.store.directory` says
 DIR/1.log         what it has logged
 DIR/1.lock        locked while it runs
@@ -28,7 +29,7 @@ from gcs.store.view import View
 VERSION: Final = 1
 _FILE: Final = "fleet.json"
 _SEEDS: Final = "seeds"
-_OURS: Final = frozenset({"lock", "seeds", "fleet", "space"})
+_OURS: Final = frozenset({"lock", "seeds", "fleet", "space", "monitor"})
 """What may be left of a start that went no further, by the stems of their names."""
 
 
@@ -93,7 +94,7 @@ def number(directory: Path, asked: int | None, *, resume: bool) -> int:
                 f"{directory} was begun with one gatherer; leave -n {asked} out to go on with it."
             )
         return asked or 1
-    if asked == 1:
+    if asked == 1 and fleet.gatherers > 1:
         raise UsageError(f"{directory} was begun with several gatherers; leave -n 1 out to go on with it.")
     wanted = asked or fleet.gatherers
     for place in places(directory, fleet.gatherers)[wanted:]:

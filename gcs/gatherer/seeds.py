@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from gcs.config import Config
-from gcs.core.urls import TRACKING, Cleaning, Rejected
+from gcs.core.urls import TRACKING, Cleaning, Rejected, canonical
 from gcs.errors import UsageError
-from gcs.gatherer.links import Targets
+from gcs.gatherer.links import Target, Targets
 
 
 def cleaning(config: Config) -> Cleaning:
@@ -42,5 +42,13 @@ def seed_url(targets: Targets, text: str) -> str:
         # A colon may be that of a port.
         has_scheme = "://" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])", text)
         return targets.of(text if has_scheme else f"http://{text}").url
+    except Rejected as error:
+        raise UsageError(f"{text} cannot be crawled: {error}.") from error
+
+
+def target_of(config: Config, text: str) -> Target:
+    """The URL that a user means; http:// may be left out. Raises UsageError."""
+    try:
+        return Target(canonical(text if "://" in text else f"http://{text}", cleaning(config)))
     except Rejected as error:
         raise UsageError(f"{text} cannot be crawled: {error}.") from error

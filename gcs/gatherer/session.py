@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import shlex
 import signal
@@ -19,7 +18,7 @@ import structlog
 import trio
 
 import gcs
-from gcs import endpoint
+from gcs import endpoint, memory
 from gcs.config import Config
 from gcs.core import vitals
 from gcs.core.traps import Novelty
@@ -51,8 +50,6 @@ EXITS = {
 }
 SETTINGS = "settings"
 PRIVATE = "private"
-# See mallopt(3).
-_M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1
 _NO_SEEDS = "give at least one URL to begin with, or a file of them with --seeds"
 _CONTACT = ("@", "http://", "https://")
 
@@ -68,21 +65,17 @@ class Request:
     settings: Sequence[str] = ()
     """What makes this crawl differ from the defaults; a resumed one has it again."""
     limits: Limits = field(default_factory=Limits)
+    monitor: bool = False
+    """Whether the web page is served meanwhile."""
+    stay: bool = False
+    """Whether it is served on after the end, until Ctrl-C."""
 
 
 def crawl(config: Config, request: Request) -> ExitCode:
     """Crawl, and say how it went; raises GcsError for what cannot be begun."""
-    spare_memory()
+    memory.spare()
     spare_the_collector()
     return trio.run(_crawl, config, request)
-
-
-def spare_memory() -> None:
-    """Give back what was freed: threads and large tables would keep a sixth of the memory for later."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # glibc
-        mallopt(_M_ARENA_MAX, 1)
-        mallopt(_M_TRIM_THRESHOLD, 1 << 20)
 
 
 def spare_the_collector() -> None:

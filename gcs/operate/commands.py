@@ -16,6 +16,7 @@ from gcs.commandline import (
     Duration,
     Group,
     Invocation,
+    Remote,
     ask,
     examples,
     progress,
@@ -43,10 +44,11 @@ def why(ctx: click.Context, *, url: str, directory: Path | None, as_json: bool) 
     into: "crawl" if none is named.
     """
     invocation = ctx.ensure_object(Invocation)
-    if directory is None and invocation.load().config.redis.url:
+    if directory is None and (invocation.monitor or invocation.load().config.redis.url):
         from gcs.operate import inquiry as inquiring
 
-        ask(ctx, partial(inquiring.why, text=url), as_json=as_json)
+        remote = Remote("GET", "why", {"url": url})
+        ask(ctx, partial(inquiring.why, text=url), as_json=as_json, remote=remote)
     from gcs import inquiry
     from gcs.gatherer import session
 
@@ -66,11 +68,14 @@ def status(ctx: click.Context, *, watch: bool, as_json: bool) -> None:
     if not watch:
         from gcs.operate import status as looking
 
-        ask(ctx, looking.status, as_json=as_json)
+        ask(ctx, looking.status, as_json=as_json, remote=Remote("GET", "status"))
     from gcs.operate import asking, watching
 
     kind = watching.Objects if as_json else watching.Terminal if sys.stdout.isatty() else watching.Lines
-    config = ctx.ensure_object(Invocation).load().config
+    invocation = ctx.ensure_object(Invocation)
+    if invocation.monitor:
+        raise click.UsageError("--watch looks at Redis: leave --monitor out, or open the monitor's page.")
+    config = invocation.load().config
     asking.ask(config, partial(watching.watch, display=kind(sys.stdout)))
 
 
@@ -81,7 +86,7 @@ def nodes(ctx: click.Context, *, as_json: bool) -> None:
     """List the gatherers, with what they do."""
     from gcs.operate import status as looking
 
-    ask(ctx, looking.nodes, as_json=as_json)
+    ask(ctx, looking.nodes, as_json=as_json, remote=Remote("GET", "nodes"))
 
 
 @click.command(cls=Command)
@@ -91,7 +96,7 @@ def queues(ctx: click.Context, *, as_json: bool) -> None:
     """Show what waits at each gatherer, and for whom."""
     from gcs.operate import status as looking
 
-    ask(ctx, looking.queues, as_json=as_json)
+    ask(ctx, looking.queues, as_json=as_json, remote=Remote("GET", "queues"))
 
 
 @click.command(cls=Command, epilog=examples("gcs superpages --top 10"))
@@ -109,7 +114,8 @@ def superpages(ctx: click.Context, *, top: int, as_json: bool) -> None:
     """Show the ranges of the plan in force and its heaviest superpages, with their owners."""
     from gcs.operate import ownership
 
-    ask(ctx, partial(ownership.superpages, top=top), as_json=as_json)
+    remote = Remote("GET", "superpages", {"top": top})
+    ask(ctx, partial(ownership.superpages, top=top), as_json=as_json, remote=remote)
 
 
 @click.command(cls=Command, epilog=examples("gcs host www.example.org"))
@@ -120,7 +126,8 @@ def host(ctx: click.Context, *, name: str, as_json: bool) -> None:
     """Say which gatherer owns a host, and what each one knows of it."""
     from gcs.operate import ownership
 
-    ask(ctx, partial(ownership.host, name=name), as_json=as_json)
+    remote = Remote("GET", "host", {"name": name})
+    ask(ctx, partial(ownership.host, name=name), as_json=as_json, remote=remote)
 
 
 @click.command(
@@ -144,12 +151,15 @@ def rebalance(
     """Share the web out anew, and say what moves."""
     from gcs.operate import planning
 
-    question = partial(planning.foresee, method=method or "", within_s=within_s)
-    if not dry_run:
-        question = partial(
-            planning.rebalance, reason=reason, method=method or "", within_s=within_s, tell=progress
-        )
-    ask(ctx, question, as_json=as_json)
+    values: dict[str, Any] = {"method": method or "", "within_s": within_s}
+    if dry_run:
+        question = partial(planning.foresee, **values)
+        remote = Remote("POST", "plans/dry-run", values)
+    else:
+        values["reason"] = reason
+        question = partial(planning.rebalance, **values, tell=progress)
+        remote = Remote("POST", "rebalance", values)
+    ask(ctx, question, as_json=as_json, remote=remote)
 
 
 @click.group(cls=Group)
@@ -177,7 +187,8 @@ def seed_add(ctx: click.Context, *, urls: tuple[str, ...], files: tuple[Path, ..
     from gcs.operate import work
 
     every = [*urls, *(url for file in files for url in read_seeds(file))]
-    ask(ctx, partial(work.seed, urls=every), as_json=as_json)
+    remote = Remote("POST", "seeds", {"urls": every})
+    ask(ctx, partial(work.seed, urls=every), as_json=as_json, remote=remote)
 
 
 @seed.command("list")
@@ -187,7 +198,7 @@ def seed_list(ctx: click.Context, *, as_json: bool) -> None:
     """List the seeds that no gatherer has taken yet."""
     from gcs.operate import work
 
-    ask(ctx, work.seeds, as_json=as_json)
+    ask(ctx, work.seeds, as_json=as_json, remote=Remote("GET", "seeds"))
 
 
 def _name_of(what: str, name: str | None) -> str:
@@ -213,7 +224,9 @@ def pause(ctx: click.Context, *, what: str, name: str | None, as_json: bool) -> 
     """Begin no more fetches: of the whole crawl, of a gatherer, or of a host."""
     from gcs.operate import ruling
 
-    ask(ctx, partial(ruling.pause, what=what, name=_name_of(what, name)), as_json=as_json)
+    whom = {"what": what, "name": _name_of(what, name)}
+    question = partial(ruling.pause, what=what, name=whom["name"], by=ruling.operator())
+    ask(ctx, question, as_json=as_json, remote=Remote("POST", "pause", whom))
 
 
 @click.command(
@@ -227,7 +240,29 @@ def resume(ctx: click.Context, *, what: str, name: str | None, as_json: bool) ->
     """Go on with what was paused; the whole crawl includes all gatherers."""
     from gcs.operate import ruling
 
-    ask(ctx, partial(ruling.resume, what=what, name=_name_of(what, name)), as_json=as_json)
+    whom = {"what": what, "name": _name_of(what, name)}
+    question = partial(ruling.resume, what=what, name=whom["name"])
+    ask(ctx, question, as_json=as_json, remote=Remote("POST", "resume", whom))
+
+
+@click.command(
+    cls=Command, epilog=examples("gcs delay www.example.org 10s", "gcs delay www.example.org --as-configured")
+)
+@click.argument("host", metavar="HOST")
+@click.argument("delay_s", type=Duration(), metavar="[T]", required=False)
+@click.option("--as-configured", is_flag=True, help="Set no delay for it any more.")
+@JSON
+@click.pass_context
+def delay(
+    ctx: click.Context, *, host: str, delay_s: float | None, as_configured: bool, as_json: bool
+) -> None:
+    """Ask a host less often than is configured: at most once in a time such as 10s."""
+    if (delay_s is None) != as_configured:
+        raise click.UsageError("give either a time such as 10s, or --as-configured.")
+    from gcs.operate import ruling
+
+    remote = Remote("POST", "delay", {"host": host, "delay_s": delay_s})
+    ask(ctx, partial(ruling.delay, host=host, delay_s=delay_s), as_json=as_json, remote=remote)
 
 
 @click.command(
@@ -242,7 +277,8 @@ def block(ctx: click.Context, *, text: str, for_s: float | None, as_json: bool) 
     """Fetch nothing of a host, or of a URL and what is below it; without --for, its URLs are dropped."""
     from gcs.operate import ruling
 
-    ask(ctx, partial(ruling.block, text=text, for_s=for_s), as_json=as_json)
+    remote = Remote("POST", "block", {"what": text, "for_s": for_s})
+    ask(ctx, partial(ruling.block, text=text, for_s=for_s), as_json=as_json, remote=remote)
 
 
 @click.command(
@@ -256,7 +292,8 @@ def unblock(ctx: click.Context, *, text: str, as_json: bool) -> None:
     """Fetch what was blocked; what was dropped meanwhile stays so until `gcs retry`."""
     from gcs.operate import ruling
 
-    ask(ctx, partial(ruling.unblock, text=text), as_json=as_json)
+    remote = Remote("POST", "unblock", {"what": text})
+    ask(ctx, partial(ruling.unblock, text=text), as_json=as_json, remote=remote)
 
 
 @click.command(
@@ -306,7 +343,8 @@ def drain(ctx: click.Context, *, name: str, wait: bool, within_s: float | None, 
         raise click.UsageError("--timeout is how long to wait: give --wait too.")
     from gcs.operate import work
 
-    ask(ctx, partial(work.drain, name=name, wait=wait, within_s=within_s, tell=progress), as_json=as_json)
+    question = partial(work.drain, name=name, wait=wait, within_s=within_s, tell=progress)
+    ask(ctx, question, as_json=as_json, remote=None if wait else Remote("POST", "drain", {"name": name}))
 
 
 @click.command(cls=Command)
@@ -381,6 +419,7 @@ COMMANDS: Final = (
     seed,
     pause,
     resume,
+    delay,
     block,
     unblock,
     forget,

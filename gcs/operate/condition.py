@@ -45,7 +45,8 @@ def condition(view: View, *, forget_after_s: float) -> Condition:
     if not view.present:
         return Condition(State.STUCK, _nobody(view))
     if ALL in view.rulings.paused:
-        return Condition(State.PAUSED, "paused by an operator; `gcs resume` goes on")
+        by, _ = view.rulings.paused_by.get(ALL, ("an operator", 0.0))
+        return Condition(State.PAUSED, f"paused by {by}; `gcs resume` goes on")
     if view.charter is None:
         return Condition(State.WAITING, "the first plan is being made")
     return _at_work(view) or _held_up(view, forget_after_s)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gcs.board import Board
-from gcs.checks import target_of
 from gcs.commandline import fact_lines
 from gcs.config import Config
 from gcs.core.rounds.knowledge import Knowledge
+from gcs.gatherer.seeds import target_of
 from gcs.operate.asking import Answer, Answers, order, require_living
 from gcs.operate.looking import Looker, View, fact
 from gcs.settings import duration

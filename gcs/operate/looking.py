@@ -36,6 +36,8 @@ class View:
     rulings: Rulings = field(default_factory=Rulings)
     finished: bool = False
     """Whether it was proven that nothing is left to do."""
+    finished_at: float = 0.0
+    """When that was, as Unix time, about: by the clock of Redis."""
     seeds_wait: bool = False
     is_busy: bool = False
     """Whether anybody has done anything between the looks."""
@@ -128,7 +130,9 @@ class Looker:
             ),
             charter=self._charter if epoch else None,
             rulings=rulings,
-            finished=now.get(boards.FINISHED, (0, b""))[0] > epoch,
+            finished=(token := now.get(boards.FINISHED, (0, b""))[0]) > epoch,
+            # A token is the server's time in microseconds, unless that has gone back.
+            finished_at=token / 1e6 if token > epoch else 0.0,
             seeds_wait=await self._board.seeds_wait(),
             is_busy=is_busy,
             at=time.time(),

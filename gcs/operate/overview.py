@@ -43,6 +43,8 @@ _SUMS: Final = (
 )
 _TOP: Final = 10
 _MANY: Final = 100_000
+_ESTIMATE_EVERY_S: Final = 5.0
+"""How far it is takes some time to say, and changes slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +170,17 @@ class Overview:
 class Watcher:
     """Looks again and again, and remembers what one look cannot tell."""
 
-    def __init__(self, board: Board, config: Config, open_desk: OpenDesk) -> None:
+    def __init__(
+        self, board: Board, config: Config, open_desk: OpenDesk, growth: Tally | None = None
+    ) -> None:
+        """`growth` is how the crawl has grown as far as that was seen before."""
         self._config, self._open_desk = config, open_desk
         self._looker = Looker(board, config)
         self._paces: dict[str, tuple[int, Pace]] = {}
         """By gatherer: its pages when it was first seen, and how fast more have come."""
-        self._growth = Tally()
+        self.growth = growth or Tally()
+        self._progress: Progress | None = None
+        self._estimated_at = -_ESTIMATE_EVERY_S
         self._superpages: tuple[int, list[dict[str, Any]]] = (0, [])
 
     async def look(self) -> Overview:
@@ -196,9 +203,17 @@ class Watcher:
             alarms=alarms(view, forget_after_s=forget_after_s, look_s=look_s),
             rates={each.id: self._rate(each) for each in view.present},
             helpers=await helpers(self._config, view.rulings, self._open_desk),
-            superpages=self._longest(view),
-            progress=self._growth.progress() if len(self._growth.history) > 1 else None,
+            superpages=await self._longest(view),
+            progress=self._estimate(),
         )
+
+    def _estimate(self) -> Progress | None:
+        """How far it is, as of a few seconds ago."""
+        now = trio.current_time()
+        if now - self._estimated_at >= _ESTIMATE_EVERY_S:
+            self._estimated_at = now
+            self._progress = self.growth.progress() if len(self.growth.history) > 1 else None
+        return self._progress
 
     def _note(self, view: View) -> None:
         now = trio.current_time()
@@ -211,9 +226,9 @@ class Watcher:
         done = sum(int(fact(each, "done")) + int(fact(each, "dropped")) for each in view.expected)
         known = done + sum(int(fact(each, "queued")) for each in view.expected)
         # Rows that change hands are counted by both or by nobody for a moment.
-        before_done, before_known = self._growth.history[-1] if self._growth.history else (0, 0)
+        before_done, before_known = self.growth.history[-1] if self.growth.history else (0, 0)
         if known >= done >= before_done and known >= before_known:
-            self._growth.grown(done, known)
+            self.growth.grown(done, known)
 
     def _rate(self, member: Member) -> float:
         """Of late if it was watched, else since the last plan."""
@@ -222,12 +237,16 @@ class Watcher:
         _, pace = self._paces[member.id]
         return pace.recent if pace.is_known else float(fact(member, "rate"))
 
-    def _longest(self, view: View) -> list[dict[str, Any]]:
+    async def _longest(self, view: View) -> list[dict[str, Any]]:
         charter = view.charter
-        if charter is not None and charter.epoch != self._superpages[0]:
-            pages = sorted(superpages_of(view, charter), key=lambda each: -each["queued"])
-            self._superpages = (charter.epoch, [each for each in pages[:_TOP] if each["queued"]])
-        return self._superpages[1] if charter is not None else []
+        if charter is None:
+            return []
+        if charter.epoch != self._superpages[0]:
+            # Thousands of superpages take a while to read.
+            pages = await trio.to_thread.run_sync(superpages_of, view, charter)
+            longest = sorted(pages, key=lambda each: -each["queued"])[:_TOP]
+            self._superpages = (charter.epoch, [each for each in longest if each["queued"]])
+        return self._superpages[1]
 
 
 # Parts of it that other commands show too
@@ -313,6 +332,8 @@ def ruling_facts(rulings: Rulings) -> dict[str, Any]:
         "paused": sorted(rulings.paused),
         "resting": {named(prefix): until or None for prefix, until in sorted(rulings.resting.items())},
         "barred": sorted(map(named, rulings.barred)),
+        "delays": {named(prefix): delay_s for prefix, delay_s in sorted(rulings.delays.items())},
+        "paused_by": {who: {"by": by, "at": at} for who, (by, at) in sorted(rulings.paused_by.items())},
         "settings": {who: dict(values) for who, values in sorted(rulings.settings.items())},
     }
 
@@ -323,6 +344,10 @@ def ruling_lines(rulings: Rulings) -> list[str]:
         *("the crawl is paused" if who == ALL else f"{who} is paused" for who in sorted(rulings.paused)),
         *(f"{named(prefix)} {_rest(until)}" for prefix, until in sorted(rulings.resting.items())),
         *(f"{named(prefix)} is blocked" for prefix in sorted(rulings.barred)),
+        *(
+            f"{named(prefix)} is asked at most every {duration(delay_s)}"
+            for prefix, delay_s in sorted(rulings.delays.items())
+        ),
         *(
             f"{name}={value} is set for {'all' if who == ALL else who}"
             for who, values in sorted(rulings.settings.items())

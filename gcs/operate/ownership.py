@@ -23,7 +23,11 @@ def _charter(view: View) -> Charter:
 
 async def superpages(board: Board, config: Config, *, top: int) -> Answer:
     """The ranges of the plan, and the heaviest superpages, with their owners."""
-    view = await Looker(board, config).look()
+    return superpages_in(await Looker(board, config).look(), top)
+
+
+def superpages_in(view: View, top: int) -> Answer:
+    """The same of what was seen."""
     charter = _charter(view)
     ranges = [{"from": readable(start), "owner": view.name(owner)} for start, owner in charter.owners]
     pages = superpages_of(view, charter)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
 import time
 from collections.abc import Callable
 from typing import Final
@@ -15,21 +17,34 @@ from gcs.errors import ExitCode, UsageError
 from gcs.operate.asking import Answer, find
 from gcs.operate.looking import Looker, View
 from gcs.operate.parts import host_prefix, named, prefix_of
+from gcs.settings import duration
 
 CRAWL, GATHERER, HOST = "crawl", "gatherer", "host"
+LONGEST_DELAY_S: Final = 86_400.0
 _WITHIN_S: Final = 10.0
 _POLL_S: Final = 0.2
 
 
-async def pause(board: Board, config: Config, *, what: str, name: str) -> Answer:
-    """Let the crawl, a gatherer or a host wait until it is resumed."""
+def operator() -> str:
+    """Who sits at this machine, for those who see what was ruled."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError):  # an account without a name
+        return socket.gethostname()
+
+
+async def pause(board: Board, config: Config, *, what: str, name: str, by: str = "") -> Answer:
+    """Let the crawl, a gatherer or a host wait until it is resumed; `by` is who wants that."""
     if what == HOST:
         prefix = host_prefix(name)
         return await rule(
             board, config, f"{name} is paused", lambda now, epoch: now.rest(prefix, FOR_GOOD, epoch)
         )
     who, shown = await who_is(board, config, what, name)
-    return await rule(board, config, f"{shown} is paused", lambda now, epoch: now.pause(who, epoch))
+    at = time.time()
+    return await rule(
+        board, config, f"{shown} is paused", lambda now, epoch: now.pause(who, epoch, by=by, at=at)
+    )
 
 
 async def resume(board: Board, config: Config, *, what: str, name: str) -> Answer:
@@ -49,6 +64,27 @@ async def resume(board: Board, config: Config, *, what: str, name: str) -> Answe
         return now.resume(who, epoch)
 
     return await rule(board, config, f"{shown} goes on", change)
+
+
+async def delay(board: Board, config: Config, *, host: str, delay_s: float | None) -> Answer:
+    """Ask a host less often than is configured, or as often as that again; raises UsageError."""
+    prefix = host_prefix(host)
+    if delay_s is None:
+
+        def change(now: Rulings, epoch: int) -> Rulings:
+            if prefix not in now.delays:
+                raise UsageError(f"no delay is set for {host}.")
+            return now.delay(prefix, None, epoch)
+
+        return await rule(board, config, f"{host} is asked as often as is configured", change)
+    least_s = config.fetch.delay_s
+    if not least_s < delay_s <= LONGEST_DELAY_S:
+        longest = duration(LONGEST_DELAY_S)
+        raise UsageError(
+            f"the delay of a host is more than fetch.delay, {duration(least_s)}, up to {longest}."
+        )
+    done = f"{host} is asked at most every {duration(delay_s)}"
+    return await rule(board, config, done, lambda now, epoch: now.delay(prefix, delay_s, epoch))
 
 
 async def block(board: Board, config: Config, *, text: str, for_s: float | None) -> Answer:

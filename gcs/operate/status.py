@@ -18,6 +18,11 @@ async def status(board: Board, config: Config) -> Answer:
     """How the crawl is, on one screen."""
     async with desks.opened(config, board.client) as open_desk:
         seen = await Watcher(board, config, open_desk).look_twice()
+    return told(seen)
+
+
+def told(seen: Overview) -> Answer:
+    """The same of what was seen."""
     return Answer(seen.facts(), _lines(seen))
 
 
@@ -37,14 +42,22 @@ def _lines(seen: Overview) -> list[str]:
 
 async def nodes(board: Board, config: Config) -> Answer:
     """All gatherers, with what they do."""
-    view = await Looker(board, config).look_twice()
+    return nodes_of(await Looker(board, config).look_twice())
+
+
+def nodes_of(view: View) -> Answer:
+    """The same of what was seen."""
     facts = {"gatherers": [gatherer_facts(view, each) for each in view.members.values()]}
     return Answer(facts, _nodes_table(view))
 
 
 async def queues(board: Board, config: Config) -> Answer:
     """What waits at each gatherer, and for whom."""
-    view = await Looker(board, config).look_twice()
+    return queues_of(await Looker(board, config).look_twice())
+
+
+def queues_of(view: View) -> Answer:
+    """The same of what was seen."""
     facts = [
         {
             "name": each.pulse.name,

@@ -48,6 +48,23 @@ CHARSETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """The charsets that pages of a language come in, the most usual first."""
 
+HOMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "en": "uk",
+        "sv": "se",
+        "cs": "cz",
+        "uk": "ua",
+        "el": "gr",
+        "he": "il",
+        "ar": "eg",
+        "ja": "jp",
+        "ko": "kr",
+        "zh": "cn",
+        "zh-Hant": "tw",
+    }
+)
+"""The domain of a country where a language is at home, where it is not the language's own code."""
+
 # Python knows some of the web's charsets by other names.
 _CODECS = {"windows-874": "cp874"}
 _UNSPACED = frozenset({"th", "ja", "zh", "zh-Hant"})

@@ -120,6 +120,7 @@ class Web:
         plain: bool = False,
         slowness: float = 1.0,
         most_links: int = MOST_LINKS,
+        abroad: bool = False,
     ) -> None:
         """A web of so many hosts and ordinary pages.
 
@@ -127,6 +128,8 @@ class Web:
         plain web has only what any simple crawler can get through: pages, files, redirects, missing and
         forbidden ones. `slowness` scales all delays; 0 switches them off. With fewer links than MOST_LINKS a
         page has at most so many beside those by which everything is found, and little text.
+        forbidden ones. `slowness` scales all delays; 0 switches them off. The hosts of a web that is `abroad`
+        are in the domains of countries where their languages are spoken, those of others are in `test`.
         """
         self.seed, self.port, self.plain, self.slowness = seed, port, plain, slowness
         self._most_links = most_links
@@ -139,6 +142,7 @@ class Web:
             hosts_per_address=hosts_per_address,
             plain=plain,
             slowness=slowness,
+            abroad=abroad,
         )
         self.hosts: tuple[Host, ...] = tuple(self._layout.made())
         self.by_name: Mapping[str, Host] = {host.name: host for host in self.hosts}
@@ -163,6 +167,7 @@ class Web:
             plain=layout.plain,
             slowness=layout.slowness,
             most_links=self._most_links,
+            abroad=layout.abroad,
         )
 
     @property

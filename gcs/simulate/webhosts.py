@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from gcs.simulate.languages import CHARSETS, draws
+from gcs.simulate.languages import CHARSETS, HOMES, draws
 
 CHILDREN: Final = 3
 """The first page of a host leads to those of so many others, so that all hosts are found."""
@@ -122,6 +122,7 @@ class Layout:
     hosts_per_address: int
     plain: bool
     slowness: float
+    abroad: bool = False
 
     def made(self) -> Iterator[Host]:
         """The hosts, largest first."""
@@ -142,15 +143,17 @@ class Layout:
         tongue, compressed, *_ = draws(f"{self.seed}/host/{index}", 2)
         languages = tuple(CHARSETS)
         is_https = draws(f"{self.seed}/tls/{place}", 1)[0] < self.https * 2**32
+        language = languages[tongue % len(languages)]
+        home = HOMES.get(language, language) if self.abroad else "test"
         host = Host(
             index=index,
-            name=f"h{index:03d}.test",
+            name=f"h{index:03d}.{home}",
             address=f"127.{1 + (place >> 16)}.{place >> 8 & 255}.{place & 255}",
             # Names at one address share its listener, so the address decides.
             scheme="https" if is_https else "http",
             size=size,
             first=first,
-            language=languages[tongue % len(languages)],
+            language=language,
             gzip=compressed < self.gzip * 2**32,
         )
         return host if self.plain else self._peculiar(host)

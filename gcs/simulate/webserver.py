@@ -279,6 +279,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--into", type=Path, help="where the hosts file and the log go")
     parser.add_argument("--plain", action="store_true", help="no traps, delays or other peculiarities")
+    parser.add_argument("--abroad", action="store_true", help="hosts in the domains of many countries")
     parser.add_argument("--slowness", type=float, default=1.0, help="scales all delays")
     parser.add_argument("--latency", type=float, default=0.0, help="what every answer takes, in milliseconds")
     parser.add_argument("--https", type=float, default=0.0, help="the share of hosts that are https")
@@ -326,6 +327,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         hosts_per_address=arguments.hosts_per_address,
         plain=arguments.plain,
         slowness=arguments.slowness,
+        abroad=arguments.abroad,
     )
     if arguments.into:
         arguments.into.mkdir(parents=True, exist_ok=True)

@@ -304,6 +304,10 @@ class Store:
         """What waits for others, by receiver; one from which all has gone is there too."""
         return {to: numbers.waiting for to, numbers in self._status.outboxes.items()}
 
+    def sent(self) -> dict[str, int]:
+        """URLs that were ever put into the outbox of each receiver."""
+        return {to: numbers.entries_in for to, numbers in self._status.outboxes.items()}
+
     def outgoing(self, to: str, after: int, max_bytes: int) -> list[tuple[int, bytes]]:
         """The pieces for a receiver beyond a number, in order, at least one if there is any."""
         numbers = self._status.outboxes.get(to, Numbers())

@@ -110,6 +110,12 @@ class Paces:
         for name in _TABLES:
             setattr(self, name, getattr(self, name)[sites])
 
+    def means(self) -> FloatArray:
+        """The seconds that a page was seen to take; not a number where none was."""
+        seen = self._count > _FORGOTTEN
+        means: FloatArray = np.where(seen, self._total / np.where(seen, self._count, 1.0), np.nan)
+        return means
+
     def state(self) -> tuple[float, Sequence[bytes]]:
         """All of it as plain values, but for memory and surprise, which the caller chooses."""
         return self.variation, [getattr(self, name).tobytes() for name in _TABLES]

@@ -1,0 +1,49 @@
+// Something larger than an event: fetched when its version differs from the one that is shown.
+
+import { get } from "./api.js";
+
+export class Resource {
+  /**
+   * @param {import("./feed.js").Feed} feed
+   * @param {{path: string, version: string, query?: () => Object<string, any>,
+   *   show: (data: any) => void, fail: (sentence: string) => void}} options
+   */
+  constructor(feed, { path, version, query = () => ({}), show, fail }) {
+    Object.assign(this, { _feed: feed, _path: path, _version: version, _query: query, _show: show, _fail: fail });
+    this._shown = null;
+    this._asking = null;
+    this._off = [feed.on("changed", () => this._look()), feed.on("connection", () => this._look())];
+    this.refresh();
+  }
+
+  /** Fetch it anew, whatever was shown. */
+  refresh() {
+    this._shown = null;
+    return this._look();
+  }
+
+  _look() {
+    const version = this._feed.versions[this._version] ?? 0;
+    if (this._shown === version || this._asking || this._ended) return this._asking;
+    this._asking = this._fetch(version).finally(() => {
+      this._asking = null;
+    });
+    return this._asking;
+  }
+
+  async _fetch(version) {
+    try {
+      const data = await get(this._path, this._query());
+      if (this._ended) return;
+      this._shown = version;
+      this._show(data);
+    } catch (error) {
+      if (!this._ended) this._fail(error.message);
+    }
+  }
+
+  end() {
+    this._ended = true;
+    this._off.forEach((off) => off());
+  }
+}

@@ -1,0 +1,115 @@
+"""The crawl on one screen, as the page shows it: one object, made once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import gcs
+from gcs.core.rulings import ALL
+from gcs.gatherer.tally import Pace
+from gcs.monitor.outlook import outlook, sentence
+from gcs.operate.looking import fact
+from gcs.operate.overview import Overview
+
+UNKNOWN: Final = "unknown"
+"""The state of a crawl of which nothing was seen."""
+
+
+class Speeds:
+    """How fast the sums of all gatherers grow, of late."""
+
+    _COUNTED: Final = ("bytes", "failed", "done")
+
+    def __init__(self) -> None:
+        self._paces: dict[str, Pace] = {}
+        self._before: dict[str, int] = {}
+        self._grown = dict.fromkeys(self._COUNTED, 0)
+
+    def note(self, now: float, totals: Mapping[str, Any]) -> None:
+        """These are the sums now; one that falls, since a gatherer has gone, has not grown."""
+        for name in self._COUNTED:
+            value = int(totals[name]) + (int(totals["dropped"]) if name == "done" else 0)
+            if name not in self._paces:
+                self._paces[name] = Pace(now)
+            self._grown[name] += max(0, value - self._before.get(name, value))
+            self._before[name] = value
+            self._paces[name].note(now, self._grown[name])
+
+    def __getitem__(self, name: str) -> float:
+        """By how much one grows in a second."""
+        return self._paces[name].recent if name in self._paces else 0.0
+
+
+def overview(crawl: str, reach: Mapping[str, Any], seen: Overview | None, speeds: Speeds) -> dict[str, Any]:
+    """All of it; what was seen last if Redis is away, as `reach` says."""
+    top: dict[str, Any] = {"crawl": crawl, "version": gcs.__version__, "reach": reach}
+    if seen is None:
+        return top | dict(_NOTHING)
+    view, totals = seen.view, seen.totals
+    resting = sum(int(fact(each, "resting")) for each in view.present)
+    return top | {
+        "at": round(view.at, 3),
+        "state": seen.condition.state.value,
+        "sentence": sentence(seen.condition, totals, len(view.present), resting),
+        "why": seen.condition.why,
+        "finished_at": view.finished_at or None,
+        "paused": _paused(seen),
+        "resting_hosts": resting,
+        "totals": totals
+        | {"bytes_per_s": round(speeds["bytes"], 1), "failed_per_s": round(speeds["failed"], 3)},
+        "progress": outlook(totals, seen.progress, speeds["done"]),
+        "alarms": list(seen.alarms),
+        "gatherers": {
+            "present": len(view.present),
+            "absent": len(view.absent),
+            "paused": sum(view.rulings.is_paused(each.pulse.name) for each in view.present),
+        },
+        "helpers": {
+            "present": sum(bool(each["present"]) for each in seen.helpers),
+            "invited": len(seen.helpers),
+        },
+        "plan": _plan(seen),
+    }
+
+
+_NOTHING: Final[Mapping[str, Any]] = {
+    "at": None,
+    "state": UNKNOWN,
+    "sentence": sentence(None, {}, 0, 0),
+    "why": "",
+    "finished_at": None,
+    "paused": [],
+    "resting_hosts": 0,
+    "totals": None,
+    "progress": None,
+    "alarms": [],
+    "gatherers": {"present": 0, "absent": 0, "paused": 0},
+    "helpers": {"present": 0, "invited": 0},
+    "plan": None,
+}
+"""The rest of an overview before anything was seen."""
+
+
+def _paused(seen: Overview) -> list[dict[str, Any]]:
+    rulings = seen.view.rulings
+    found = []
+    for who in sorted(rulings.paused):
+        by, at = rulings.paused_by.get(who, ("", 0.0))
+        found.append({"who": "all" if who == ALL else who, "by": by, "since": at or None})
+    return found
+
+
+def _plan(seen: Overview) -> dict[str, Any] | None:
+    charter = seen.view.charter
+    if charter is None:
+        return None
+    longest = max(charter.forecast.get("times", {}).values(), default=0.0)
+    bound = charter.forecast.get("bound", 0.0)
+    return {
+        "epoch": charter.epoch,
+        "at": charter.history[-1].at if charter.history else None,
+        "reason": charter.reason,
+        "strategy": charter.strategy,
+        "over_bound": round(longest / bound, 4) if bound > 0 else None,
+    }
