@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import cli
 from gcs.simulate.cluster.campaign import Cast, Player, Result, play_all, shrunk
-from gcs.simulate.cluster.faults import Kind
+from gcs.simulate.cluster.faults import OF_HOSTS, Fault, Kind
+from tests.planted import Misfit, copied, planted
 
-SEEDS = range(1, 31)
+SEEDS = range(1, 61)
+FOUND = {
+    "a receiver that takes nothing gets everything again and again": (
+        6,
+        [Fault(17.5, Kind.LOSE, 1, 7.0)],
+    ),
+}
+"""Runs that broke a promise once: the seed, and the faults that were needed."""
 
 
 @pytest.mark.alone
@@ -25,6 +34,15 @@ def test_all_promises_are_kept() -> None:
 
     play_all(Cast(), SEEDS, os.cpu_count() or 1, note)
     assert [(each.seed, each.violations) for each in failed] == []
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_was_found_once_is_right_now(what: str) -> None:
+    seed, faults = FOUND[what]
+    player = Player(Cast())
+    result = player.replay(seed, dict(enumerate(faults)))
+    player.close()
+    assert result.violations == []
 
 
 def test_the_same_seed_is_the_same_run() -> None:
@@ -66,5 +84,47 @@ def test_a_broken_promise_is_noticed_and_made_short(monkeypatch: pytest.MonkeyPa
 def test_schedules_depend_on_nothing_but_the_seed() -> None:
     assert Cast().faults(7) == Cast().faults(7)
     assert Cast().faults(7) != Cast().faults(8)
-    kinds = {fault.kind for seed in range(200) for fault in Cast().faults(seed)}
-    assert kinds == set(Kind)
+    schedules = [Cast().faults(seed) for seed in range(300)]
+    assert {fault.kind for faults in schedules for fault in faults} == set(Kind)
+    for faults in schedules:
+        failing = [fault.who for fault in faults if fault.kind in OF_HOSTS]
+        assert len(failing) == len(set(failing))
+
+
+def test_every_planted_bug_fits_the_tree_and_changes_it(tmp_path: Path) -> None:
+    bugs = planted()
+    assert len(bugs) >= 10
+    for bug in bugs:
+        tree = copied(tmp_path / bug.name)
+        before = {hunk.path: (tree / hunk.path).read_text() for hunk in bug.hunks}
+        assert bug.says
+        assert before
+        bug.plant(tree)
+        for path, text in before.items():
+            after = (tree / path).read_text()
+            assert after != text
+            compile(after, path, "exec")
+
+
+def test_a_planted_bug_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    bug = planted()[0]
+    tree = copied(tmp_path)
+    bug.plant(tree)
+    with pytest.raises(Misfit, match=bug.name):
+        bug.plant(tree)
+
+
+def test_a_planted_bug_is_found(tmp_path: Path) -> None:
+    """A gatherer that fetches what is leaving is found out by what the web's servers saw."""
+    bug = next(each for each in planted() if each.name == "fetched-while-leaving")
+    tree = copied(tmp_path)
+    bug.plant(tree)
+    found: list[Result] = []
+
+    def note(result: Result) -> bool:
+        if result.violations:
+            found.append(result)
+        return not found
+
+    play_all(Cast(), range(1, 201), os.cpu_count() or 1, note, tree=tree)
+    assert found

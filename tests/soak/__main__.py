@@ -11,6 +11,7 @@ from functools import partial
 
 import click
 
+from gcs.simulate.cluster.command import Time
 from tests.soak import Failed, Skipped
 from tests.soak.cancels import cancel_takes
 from tests.soak.crawl import kill_crawl
@@ -57,6 +58,7 @@ ACTS = (
 @click.option("--crawl-kills", type=click.IntRange(2), default=20, show_default=True)
 @click.option("--pages", type=click.IntRange(1000), default=20_000, show_default=True, help="For gatherers.")
 @click.option("--runs", type=click.IntRange(1), default=500, show_default=True, help="Of simulations.")
+@click.option("--for", "for_s", type=Time(), help="Simulate for so long instead, such as 2h.")
 @click.option("--seed", type=int, help="For every random decision; drawn when not given.")
 @click.option("--server", type=click.Choice(["valkey", "redis"]), default="valkey", show_default=True)
 def main(
@@ -70,6 +72,7 @@ def main(
     crawl_kills: int,
     pages: int,
     runs: int,
+    for_s: float | None,
     seed: int | None,
     server: str,
 ) -> None:
@@ -95,7 +98,7 @@ def main(
         "full": partial(fill_disk, pages, HOSTS, chance("full"), times=3),
         "failover": partial(fail_over, pages, HOSTS, chance("failover"), times=3),
         "helpers": partial(helped, pages, HOSTS, chance("helpers")),
-        "simulation": partial(simulate, runs, chance("simulation")),
+        "simulation": partial(simulate, runs, for_s, chance("simulation")),
     }
     failed = [act for act in ACTS if act in (acts or ACTS) and not perform(act, run[act])]
     sys.exit(1 if failed else 0)

@@ -14,9 +14,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -63,17 +64,28 @@ class Result:
 class Player:
     """A process that plays plots, one at a time."""
 
-    def __init__(self, cast: Cast) -> None:
+    def __init__(self, cast: Cast, *, tree: Path | None = None) -> None:
+        """`tree` is a copy of the program to be played with, if it is not to be this one."""
         self._cast = cast
         line = [sys.executable, "-m", "gcs.simulate.cluster.campaign"]
         self._process = subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **_ENVIRONMENT}
+            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **_ENVIRONMENT}, cwd=tree
         )
 
     def play(self, seed: int, kept: Sequence[int] | None = None) -> Result:
         """Run a seed, with all of its faults or some of them."""
-        numbers = range(len(self._cast.faults(seed))) if kept is None else kept
-        asked = {"cast": asdict(self._cast), "seed": seed, "kept": list(numbers)}
+        faults = self._cast.faults(seed)
+        numbers = range(len(faults)) if kept is None else kept
+        return self.replay(seed, {number: faults[number] for number in numbers})
+
+    def replay(self, seed: int, faults: Mapping[int, Fault]) -> Result:
+        """Run a seed with faults that are not its own, each with a number."""
+        asked = {
+            "cast": asdict(self._cast),
+            "seed": seed,
+            "kept": list(faults),
+            "faults": [asdict(fault) for fault in faults.values()],
+        }
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(asked).encode() + b"\n")
@@ -89,7 +101,14 @@ class Player:
         self._process.communicate()
 
 
-def play_all(cast: Cast, seeds: Iterable[int], jobs: int, on_result: Callable[[Result], bool]) -> None:
+def play_all(
+    cast: Cast,
+    seeds: Iterable[int],
+    jobs: int,
+    on_result: Callable[[Result], bool],
+    *,
+    tree: Path | None = None,
+) -> None:
     """Play seeds in several processes; `on_result` says whether to go on."""
 
     async def serve(player: Player, waiting: Iterator[int], scope: trio.CancelScope) -> None:
@@ -103,7 +122,7 @@ def play_all(cast: Cast, seeds: Iterable[int], jobs: int, on_result: Callable[[R
         with ExitStack() as stack:
             async with trio.open_nursery() as nursery:
                 for _ in range(jobs):
-                    player = Player(cast)
+                    player = Player(cast, tree=tree)
                     stack.callback(player.close)
                     nursery.start_soon(serve, player, waiting, nursery.cancel_scope)
 
@@ -135,9 +154,8 @@ def _played(asked: dict[str, Any]) -> Result:
     cast = Cast(
         said["gatherers"], said["helpers"], said["pages"], tuple(Kind(each) for each in said["kinds"])
     )
-    faults = cast.faults(asked["seed"])
-    kept = [faults[number] for number in asked["kept"]]
-    outcome = trial.run(trial.Plot(asked["seed"], cast.gatherers, cast.helpers, cast.pages, kept))
+    faults = [Fault(**{**each, "kind": Kind(each["kind"])}) for each in asked["faults"]]
+    outcome = trial.run(trial.Plot(asked["seed"], cast.gatherers, cast.helpers, cast.pages, faults))
     return Result(
         asked["seed"],
         asked["kept"],

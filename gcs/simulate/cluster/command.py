@@ -54,10 +54,13 @@ class _Numbers(click.ParamType[tuple[int, ...]]):
             self.fail("numbers such as 0,2 are wanted", param, ctx)
 
 
-class _Time(click.ParamType[float]):
+class Time(click.ParamType[float]):
+    """A time as users write it."""
+
     name = "T"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """In seconds."""
         try:
             return duration_s(str(value))
         except ValueError:
@@ -70,7 +73,7 @@ class _Time(click.ParamType[float]):
 @click.option("--pages", type=click.IntRange(20, 100_000), default=200, show_default=True, help="Pages.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The run to see.")
 @click.option("--seeds", type=_Range(), help="Several runs instead; what fails is made short.")
-@click.option("--for", "for_s", type=_Time(), help="Runs from --seed on for so long, such as 10m.")
+@click.option("--for", "for_s", type=Time(), help="Runs from --seed on for so long, such as 10m.")
 @click.option("--faults", type=_Kinds(), default="all", show_default=True, help="What may go wrong.")
 @click.option("--only", type=_Numbers(), help="Of the faults of the seed, only these.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Runs at once.")
@@ -149,22 +152,22 @@ def _until(seed: int, end: float) -> Iterator[int]:
 
 
 def _show(cast: Cast, result: Result, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(asdict(result), indent=2))
-        return
+    click.echo(json.dumps(asdict(result), indent=2) if as_json else told(cast, result))
+
+
+def told(cast: Cast, result: Result) -> str:
+    """What came of a run, in words: its faults, what was broken, the last events, how to repeat it."""
     faults = cast.faults(result.seed)
-    click.echo(
-        f"seed {result.seed}: {result.requests} requests in {result.simulated_s:.0f} simulated seconds, "
-        f"{'FAILED' if result.violations else 'all promises kept'}"
-    )
-    for number in result.kept:
-        click.echo(f"  fault {number}: {faults[number]}")
-    for violation in result.violations:
-        click.echo(f"  {violation}")
+    outcome = "FAILED" if result.violations else "all promises kept"
+    lines = [
+        f"seed {result.seed}: {result.requests} requests in {result.simulated_s:.0f} simulated s, {outcome}",
+        *(f"  fault {number}: {faults[number]}" for number in result.kept),
+        *(f"  {violation}" for violation in result.violations),
+    ]
     if result.violations:
-        for line in result.trace[-_SHOWN:]:
-            click.echo(f"    {line}")
-        click.echo(f"To repeat it: {_command(cast, result)}")
+        lines += [f"    {line}" for line in result.trace[-_SHOWN:]]
+        lines.append(f"To repeat it: {_command(cast, result)}")
+    return "\n".join(lines)
 
 
 def _command(cast: Cast, result: Result) -> str:
