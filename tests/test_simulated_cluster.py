@@ -19,6 +19,14 @@ FOUND = {
         6,
         [Fault(17.5, Kind.LOSE, 1, 7.0)],
     ),
+    "a page that was lent is put back first in line though its range is leaving": (
+        46,
+        [
+            Fault(2.492694367889193, Kind.SPLIT, 1, 7.166325115221474),
+            Fault(4.824073720871674, Kind.DELAY, 2, 9.415752962016068),
+            Fault(10.534741474776883, Kind.HANG, 5, 1.0386925850611264),
+        ],
+    ),
 }
 """Runs that broke a promise once: the seed, and the faults that were needed."""
 

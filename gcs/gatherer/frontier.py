@@ -267,9 +267,9 @@ class Frontier:
             self._bench.sleep(site.host)
 
     def put_first(self, job: Job) -> bool:
-        """Let a URL that was taken be the next of its host; False if that is asleep."""
+        """Let a URL that was taken be the next of its host; False if that is asleep, or not ours any more."""
         site = self._sites.get(job.host)
-        if site is None:
+        if site is None or not self._territory.may_fetch(job.queued.key):
             return False
         site.window.appendleft(job.queued)
         site.pages = max(0, site.pages - 1)
