@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from gcs.simulate.cluster.faults import OF_HOSTS, Fault, Kind
 from tests.planted import Misfit, copied, planted
 
 SEEDS = range(1, 61)
+SMALL = Cast(gatherers=3, helpers=1, pages=60)
 FOUND = {
     "a receiver that takes nothing gets everything again and again": (
         6,
@@ -31,6 +34,22 @@ FOUND = {
 """Runs that broke a promise once: the seed, and the faults that were needed."""
 
 
+@pytest.fixture(scope="module")
+def player() -> Iterator[Player]:
+    """A process that plays clusters of the usual size."""
+    player = Player(Cast())
+    yield player
+    player.close()
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Player]:
+    """One that plays small ones."""
+    player = Player(SMALL)
+    yield player
+    player.close()
+
+
 @pytest.mark.alone
 def test_all_promises_are_kept() -> None:
     failed: list[Result] = []
@@ -45,30 +64,24 @@ def test_all_promises_are_kept() -> None:
 
 
 @pytest.mark.parametrize("what", FOUND)
-def test_what_was_found_once_is_right_now(what: str) -> None:
+def test_what_was_found_once_is_right_now(what: str, player: Player) -> None:
     seed, faults = FOUND[what]
-    player = Player(Cast())
     result = player.replay(seed, dict(enumerate(faults)))
-    player.close()
     assert result.violations == []
 
 
-def test_the_same_seed_is_the_same_run() -> None:
-    seen = []
-    for _ in range(2):
-        player = Player(Cast())
-        seen += [player.play(3), player.play(15)]
-        player.close()
-    assert seen[:2] == seen[2:]
+def test_the_same_seed_is_the_same_run(player: Player) -> None:
+    other = Player(Cast())
+    again = [other.play(15), other.play(3)]
+    other.close()
+    assert [player.play(3), player.play(15)] == again[::-1]
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_every_kind_of_fault_happens_and_is_survived(kind: Kind) -> None:
-    cast = Cast(gatherers=3, helpers=1, pages=60, kinds=(kind,))
+def test_every_kind_of_fault_happens_and_is_survived(kind: Kind, small: Player) -> None:
+    cast = replace(SMALL, kinds=(kind,))
     seed = next(each for each in range(1, 1000) if cast.faults(each))
-    player = Player(cast)
-    result = player.play(seed)
-    player.close()
+    result = small.replay(seed, dict(enumerate(cast.faults(seed))))
     assert result.violations == []
     assert any(f"kind={kind}" in line for line in result.trace)
 

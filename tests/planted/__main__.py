@@ -20,14 +20,17 @@ from tests.soak.progress import Progress
 @click.command()
 @click.option("--only", multiple=True, help="The name of a bug; may be repeated.")
 @click.option("--seeds", type=click.IntRange(1), default=2000, show_default=True, help="To try at most.")
+@click.option("--gatherers", type=click.IntRange(2), default=3, show_default=True, help="Of each cluster.")
+@click.option("--pages", type=click.IntRange(20), default=80, show_default=True, help="Of each web.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Runs at once.")
-def main(*, only: Sequence[str], seeds: int, jobs: int) -> None:
+def main(*, only: Sequence[str], seeds: int, gatherers: int, pages: int, jobs: int) -> None:
     """Plant bugs, one at a time, and see after how many seeds the simulation finds each."""
     chosen = [each for each in planted() if not only or each.name in only]
+    cast = Cast(gatherers=gatherers, pages=pages)
     lines = []
     with closing(Progress(every_s=10.0)) as progress:
         for each in chosen:
-            tried, found = _sought(each, seeds, jobs, progress)
+            tried, found = _sought(each, cast, range(1, seeds + 1), jobs, progress)
             sign = found.violations[0].split("\n")[0][:100] if found else ""
             lines.append((each.name, str(tried) if found else f"not in {tried}", sign))
             progress.say(" | ".join(lines[-1]))
@@ -38,7 +41,9 @@ def main(*, only: Sequence[str], seeds: int, jobs: int) -> None:
     sys.exit(any(not sign for _, _, sign in lines))
 
 
-def _sought(bug: Planted, seeds: int, jobs: int, progress: Progress) -> tuple[int, Result | None]:
+def _sought(
+    bug: Planted, cast: Cast, seeds: range, jobs: int, progress: Progress
+) -> tuple[int, Result | None]:
     """How many seeds were tried until the bug was found, and what showed it; None if nothing did."""
     found: list[Result] = []
     tried = 0
@@ -46,7 +51,7 @@ def _sought(bug: Planted, seeds: int, jobs: int, progress: Progress) -> tuple[in
     def note(result: Result) -> bool:
         nonlocal tried
         tried += 1
-        progress.show(f"{bug.name}: {tried:,} of {seeds:,} seeds", time.monotonic())
+        progress.show(f"{bug.name}: {tried:,} of {len(seeds):,} seeds", time.monotonic())
         if result.violations:
             found.append(result)
         return not found
@@ -54,7 +59,7 @@ def _sought(bug: Planted, seeds: int, jobs: int, progress: Progress) -> tuple[in
     with tempfile.TemporaryDirectory(prefix="gcs-planted-") as place:
         tree = copied(Path(place))
         bug.plant(tree)
-        play_all(Cast(), range(1, seeds + 1), jobs, note, tree=tree)
+        play_all(cast, seeds, jobs, note, tree=tree)
     return tried, found[0] if found else None
 
 
