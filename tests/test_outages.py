@@ -10,7 +10,7 @@ from tests.soak import Skipped
 from tests.soak.failover import fail_over
 from tests.soak.fulldisk import fill_disk
 from tests.soak.network import disturb
-from tests.soak.partition import be_apart, part
+from tests.soak.partition import part
 from tests.soak.progress import Progress
 
 
@@ -23,14 +23,6 @@ def test_partition(progress: Progress) -> None:
     """Groups that are cut off from Redis, one or all, fetch what they own, and go on together later."""
     try:
         assert "coverage 1.0000" in part(1500, 12, random.Random(1), progress)
-    except Skipped as reason:
-        pytest.skip(str(reason))
-
-
-def test_partition_until_thought_lost(progress: Progress) -> None:
-    """A group that is cut off until it is thought lost hands over what it has when it is back."""
-    try:
-        assert "coverage 1.0000" in be_apart(1500, 12, random.Random(1), progress, for_s=6)
     except Skipped as reason:
         pytest.skip(str(reason))
 

@@ -16,4 +16,4 @@ def test_past_the_leases(progress: Progress) -> None:
 
 def test_until_thought_lost(progress: Progress) -> None:
     """A gatherer that goes on when others have taken over what it had hands over what it has."""
-    assert "coverage 1.0000" in be_thought_lost(600, 12, random.Random(2), progress, for_s=6.0)
+    assert "coverage 1.0000" in be_thought_lost(600, 12, random.Random(2), progress, forget_after_s=3)

@@ -161,6 +161,24 @@ class Trial:
                 found.append(said)
         return found
 
+    def plans(self) -> list[dict[str, Any]]:
+        """What was said of the plans that were published, the newest last."""
+        said = [plan for name in self.group.processes for plan in self.said(name, "published a plan")]
+        return sorted(said, key=lambda plan: int(plan["epoch"]))
+
+    def until_missed(self, names: Sequence[str]) -> None:
+        """Wait until these are thought lost: a plan is in force that is for the others only."""
+        epoch, left = self.plans()[-1]["epoch"], len(self.group.processes) - len(names)
+        self.until(
+            lambda: any(plan["epoch"] > epoch and plan["members"] == left for plan in self.plans()),
+            f"a plan without {' and '.join(names)}",
+        )
+
+    def excuse_loss(self, names: Sequence[str]) -> None:
+        """Expect that what these have fetched, and handed over, so far is fetched again."""
+        facts = [self.group.members()[name].pulse.facts for name in names]
+        self.excused += sum(int(each["done"]) + int(each["moved"]) + AGAIN for each in facts)
+
     def end(self, *, but: Sequence[str] = ()) -> None:
         """Wait until all have ended by themselves; raises Failed when they do not."""
         quiet_at, count = time.monotonic(), -1
@@ -211,12 +229,11 @@ class Trial:
 
     def _unruly(self) -> Iterator[str]:
         """What the gatherers have logged that should not be."""
-        published = Counter[int]()
+        published = Counter[int](plan["epoch"] for plan in self.plans())
         for name in self.group.processes:
             epochs = [said["epoch"] for said in self.said(name, "adopted a plan")]
             if epochs != sorted(set(epochs)):
                 yield f"{name} went back to an older plan: {epochs}"
-            published.update(said["epoch"] for said in self.said(name, "published a plan"))
             errors = [said for said in self.said(name) if said["level"] in ("error", "critical")]
             if errors:
                 yield f"{name} logged {len(errors)} errors, such as {errors[0]}"
