@@ -228,6 +228,8 @@ def test_chronicle() -> None:
         ("restarted", "b"),
     ]
     assert told(overview(a, b), overview(a, member("b", standing="left"))) == [("left", "b")]
+    new = replace(b, at=999.9)
+    assert told(overview(a, new, silent="b"), overview(a, new)) == []
     everything = Plan.of([("", "aa")])
     charter = Charter(5, everything, everything, {}, history=[Made(5, 1.0, "join", 2, 3, 4)])
     assert told(overview(a), overview(a, charter=charter)) == [("plan", "")]

@@ -37,15 +37,18 @@ class Telling:
         told = False
         while True:
             await trio.sleep(EVERY_S + MORE_S * len(self._membership.members))
-            if not self._membership.is_watched:
-                continue
             try:
-                await self._board.tell(self._node.id, msgpack.packb(self._told()))
+                await self.tell()
                 told = False
             except TupleSpaceError as error:
                 if not told:
                     self._node.log.warning("cannot tell what was found", why=str(error))
                 told = True
+
+    async def tell(self) -> None:
+        """Tell once, if anybody watches."""
+        if self._membership.is_watched:
+            await self._board.tell(self._node.id, msgpack.packb(self._told()))
 
     def _told(self) -> dict[str, Any]:
         node = self._node
