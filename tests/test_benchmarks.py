@@ -83,3 +83,21 @@ def test_the_algorithms_benchmark() -> None:
         "creation",
     ]
     assert all(row["ratio"] is None or row["ratio"] > 0 for row in rows)
+
+
+def test_the_monitors_benchmark() -> None:
+    """A monitor of gatherers that only say something says itself what it needs, and listeners hear it."""
+    few = ["--gatherers=5", "--superpages=100", "--hosts=20", "--listeners=3", "--seconds=3"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks.monitor", *few, "--json"],
+        cwd=Path(__file__).parent.parent,
+        env=unmeasured.environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    result = json.loads(ran.stdout)
+    assert result["events_per_s"] > 3
+    assert 0 < result["cpu_percent"] < 100
+    assert 20 < result["memory_mb"] < 150

@@ -118,8 +118,8 @@ async def _monitored(config: Config, board: Board, request: Request, watch: Watc
         daemon.invite(served, watch.say)
         yield
         if request.stay:
-            watch.say("The page stays until Ctrl-C.")
             with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                watch.say("The page stays until Ctrl-C.")
                 await anext(signals)
 
 

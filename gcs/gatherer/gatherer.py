@@ -46,6 +46,8 @@ from gcs.world import REAL, World
 from tuplespace import TupleSpaceError
 
 _TRIED_AT_ONCE: Final = 2
+_LAST_WORD_S: Final = 1.0
+"""In the end, who watches is told what was found; it is not waited for any longer."""
 
 
 class Gatherer:
@@ -104,6 +106,7 @@ class Gatherer:
         )
         node.barred = self.lender.scrutiny.trust.barred
         self.leader = Leader(node, board, membership, exchange, delays=near.delays if near else dict)
+        self._telling = Telling(node, board, membership, self.lender.scrutiny.trust)
         orders = Orders(node, board, exchange, self.leader, visitor)
         self._nursery: trio.Nursery | None = None
         self._tasks = [
@@ -119,7 +122,7 @@ class Gatherer:
             orders.take_seeds,
             orders.obey,
             turns.run,
-            Telling(node, board, membership).run,
+            self._telling.run,
             self.lender.run,
             _prober(node, transport, readers, open_desk).run,
         ]
@@ -139,6 +142,8 @@ class Gatherer:
             for task in self._tasks:
                 nursery.start_soon(task)
             endings.append(await self.crawl.run())
+            with trio.move_on_after(_LAST_WORD_S), suppress(TupleSpaceError):
+                await self._telling.tell()
             nursery.cancel_scope.cancel()
         return endings[0]
 

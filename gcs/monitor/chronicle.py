@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from gcs.core.holdings import Made
 from gcs.operate.asking import counted
 from gcs.operate.condition import State
 from gcs.operate.overview import Overview, ruling_lines
 
 MOST: Final = 1_000
-_VARIES: Final = re.compile(r"[0-9][0-9.,]*(ms|s|m|h|d)?")
+_VARIES: Final = re.compile(r"([0-9][0-9.,]*(ms|s|m|h|d)?)+")
 """What alarms say of time, and of numbers, is another one with every look."""
 _INFO, _WARNING, _ERROR = "info", "warning", "error"
 
@@ -76,7 +77,7 @@ def _members(before: Overview, now: Overview) -> Iterator[_Told]:
             yield "left", _INFO, name, f"{name} has given all it had to others, and left."
         elif each in old.living and each not in new.living and member.pulse.standing != "left":
             yield "silent", _WARNING, name, f"{name} is silent."
-        elif each in new.living and each not in old.living and member.pulse.standing != "left":
+        elif each in new.living and old.is_overdue(was) and member.pulse.standing != "left":
             yield "back", _INFO, name, f"{name} is heard of again."
         if member.pulse.incarnation != was.pulse.incarnation:
             yield "restarted", _WARNING, name, f"{name} was started again."
@@ -89,8 +90,7 @@ def _course(before: Overview, now: Overview) -> Iterator[_Told]:
     epoch = old.charter.epoch if old.charter else 0
     for made in new.charter.history if new.charter else ():
         if made.epoch > epoch:
-            moved = f"{counted(made.ranges, 'range')} with about {counted(made.urls, 'URL')} changed hands"
-            yield "plan", _INFO, "", f"A new plan, because of {made.reason or 'nothing said'}: {moved}."
+            yield "plan", _INFO, "", _planned(made)
     if new.rulings.epoch != old.rulings.epoch:
         was, rules = ruling_lines(old.rulings), ruling_lines(new.rulings)
         for line in rules:
@@ -104,6 +104,15 @@ def _course(before: Overview, now: Overview) -> Iterator[_Told]:
         yield "finished", _INFO, "", f"Finished, with {counted(now.totals['pages'], 'page')}."
     if was_over and not is_over:
         yield "going-on", _INFO, "", "There is more to do."
+
+
+def _planned(made: Made) -> str:
+    if made.reason == "first" and not made.ranges:
+        return "The first plan was made."
+    moved = "nothing changed hands"
+    if made.ranges:
+        moved = f"{counted(made.ranges, 'range')} with about {counted(made.urls, 'URL')} changed hands"
+    return f"A new plan was made, because of {made.reason or 'nothing said'}: {moved}."
 
 
 def _alarms(before: Overview, now: Overview) -> Iterator[_Told]:

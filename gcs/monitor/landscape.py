@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -36,8 +36,10 @@ class Landscape:
         knowledge = Knowledge.from_bytes(charter.state)
         owners = _owners(knowledge.expansion, charter, view)
         self.tree = Body.of(_tree(charter, knowledge, owners))
-        self._gatherers = [view.name(each) for each in knowledge.learned.gatherers]
-        self._sites = _rates(view, charter, knowledge)
+        names = [view.name(each) for each in knowledge.learned.gatherers]
+        order = sorted(range(len(names)), key=names.__getitem__)
+        self._gatherers = [names[number] for number in order]
+        self._sites = _rates(view, charter, knowledge, order)
 
     def rates(self, most: int) -> dict[str, Any]:
         """Pages per second by site and gatherer, the heaviest sites first."""
@@ -143,7 +145,7 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **levels, "owners": {name: round(weight, 1) for name, weight in row["owners"].items()}}
 
 
-def _rates(view: View, charter: Charter, knowledge: Knowledge) -> list[dict[str, Any]]:
+def _rates(view: View, charter: Charter, knowledge: Knowledge, order: Sequence[int]) -> list[dict[str, Any]]:
     learned = knowledge.learned
     heaviest = np.argsort(-learned.weight, kind="stable")[:MOST_RATES]
     means = learned.paces.means()
@@ -152,7 +154,7 @@ def _rates(view: View, charter: Charter, knowledge: Knowledge) -> list[dict[str,
             "site": _site(learned.names[number]),
             "weight": round(float(learned.weight[number]), 1),
             "owner": view.name(charter.owners.owner(learned.names[number])),
-            "pages_per_s": [_rate(float(pace)) for pace in means[number]],
+            "pages_per_s": [_rate(float(means[number, column])) for column in order],
         }
         for number in heaviest.tolist()
     ]

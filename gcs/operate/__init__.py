@@ -1,6 +1,6 @@
 """What operators ask and tell a crawl, through its board and from any machine that reaches its Redis.
 
-commands    the command line of all below
+commands    the command line of all below; ruling_commands that of rulings
 asking      one question: its answer, and orders to gatherers
 looking     who is there, and what is in force
 parts       hosts and URLs as operators name them

@@ -35,7 +35,7 @@ def alarms(view: View, *, forget_after_s: float, look_s: float = 0.0) -> list[st
 
 
 def _silent(view: View, forget_after_s: float) -> Iterator[str]:
-    for each in view.absent:
+    for each in filter(view.is_overdue, view.absent):
         name, silent_s = each.pulse.name, view.silence_s(each)
         if silent_s < forget_after_s:
             then = f"start it again, or its part is given to others after {duration(round(forget_after_s))}"

@@ -83,6 +83,15 @@ class View:
         """How long ago it was heard of, by its own clock."""
         return max(0.0, self.at - member.at)
 
+    def is_overdue(self, member: Member) -> bool:
+        """Whether it should have been heard of by now; one that has just come was seen once only."""
+        return member.id not in self.living and self.silence_s(member) > patience_s(self.config)
+
+
+def patience_s(config: Config) -> float:
+    """How long a gatherer may take for a heartbeat."""
+    return _BEATS * config.member.heartbeat_s + _MORE_S
+
 
 def fact(member: Member, name: str) -> Any:
     """A statistic of a gatherer; 0 if it does not say."""
@@ -94,7 +103,8 @@ class Looker:
 
     def __init__(self, board: Board, config: Config) -> None:
         self._board, self._config = board, config
-        self._heartbeat_s = config.member.heartbeat_s
+        self._in_force = config
+        """The configuration, with what operators have set for all gatherers."""
         self._beats: dict[str, int] = {}
         self._grown: dict[str, float] = {}
         """When a counter was last seen to have grown, by our clock."""
@@ -107,7 +117,7 @@ class Looker:
         now = await self._board.now()
         rulings = Rulings.from_bytes(now.get(boards.RULINGS, (0, b""))[1])
         config = ruled(self._config, rulings.settings, ALL).config
-        self._heartbeat_s = config.member.heartbeat_s
+        self._in_force = config
         seen = trio.current_time()
         for each, member in members.items():
             if each in self._beats and member.beat != self._beats[each]:
@@ -142,7 +152,7 @@ class Looker:
     @property
     def _patience_s(self) -> float:
         """How long a gatherer may take for a heartbeat."""
-        return _BEATS * self._heartbeat_s + _MORE_S
+        return patience_s(self._in_force)
 
     async def look_twice(self) -> View:
         """Look until all that are expected have been seen to live, or have had the time for it."""
@@ -150,7 +160,7 @@ class Looker:
         is_busy = False
         deadline = trio.current_time() + self._patience_s
         while view.absent and trio.current_time() < deadline:
-            await trio.sleep(self._heartbeat_s / 4)
+            await trio.sleep(self._in_force.member.heartbeat_s / 4)
             view = await self.look()
             is_busy = is_busy or view.is_busy
         return replace(view, is_busy=is_busy)
