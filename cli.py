@@ -17,7 +17,7 @@ import click
 
 from gcs import __version__, config
 from gcs.commandline import INTO, JSON, Duration, Group, Invocation, ask, examples, show
-from gcs.errors import ExitCode, GcsError
+from gcs.errors import ExitCode, GcsError, UsageError
 from gcs.helper import commands as helper
 from gcs.operate import commands as operate
 from gcs.simulate.commands import Experiments
@@ -246,6 +246,10 @@ def crawl(
     from gcs.gatherer.crawl import Limits
     from gcs.gatherer.seeds import read_seeds
 
+    if monitor and (directory / "format").exists():
+        raise UsageError(
+            f"{directory} was begun by one gatherer alone; leave --monitor out to go on with it."
+        )
     gatherers = parts.number(directory, asked, resume=resume)
     loaded = invocation.load_again(session.settings_of(directory) if resume else ())
 

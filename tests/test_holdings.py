@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,8 +140,27 @@ class TestRulings:
         assert below.rests(key("http://example.org/a/b"), 1e12)
         assert not below.rests(key("http://example.org/b"), 1e12)
 
+    def test_who_paused(self) -> None:
+        """Who paused first is remembered until it is resumed."""
+        ruled = Rulings().pause("one", 1, by="ann", at=5.0).pause("one", 2, by="bob", at=6.0).pause("two", 3)
+        assert ruled.paused_by == {"one": ("ann", 5.0)}
+        assert ruled.resume("one", 4).paused_by == {}
+        assert ruled.resume(ALL, 4).paused_by == {}
+
+    def test_delays(self) -> None:
+        """A host's delay is ruled, and left to the configuration again."""
+        ruled = Rulings().delay("x", 5.0, 1).delay("y", 6.0, 2).delay("x", 7.0, 3)
+        assert ruled.delays == {"x": 7.0, "y": 6.0}
+        assert ruled.delay("x", None, 4).delays == {"y": 6.0}
+
+    def test_those_of_earlier_versions(self) -> None:
+        """Rulings that say less are read as saying nothing more."""
+        said = msgpack.unpackb(Rulings().pause("one", 3).to_bytes())
+        for length in (6, 7, 8):
+            assert Rulings.from_bytes(msgpack.packb(said[:length])) == Rulings().pause("one", 3)
+
     def test_bytes_and_lifting(self) -> None:
-        ruled = Rulings().bar("x", 1).rest("y", 5.0, 2).pause("one", 3)
+        ruled = Rulings().bar("x", 1).rest("y", 5.0, 2).pause("one", 3, by="ann", at=1.0).delay("z", 9.0, 4)
         assert Rulings.from_bytes(ruled.to_bytes()) == ruled
         assert ruled.lift("x", 4).lift("y", 5).barred == frozenset()
         assert Rulings.from_bytes(b"") == Rulings()

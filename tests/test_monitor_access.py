@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ import pytest
 
 from gcs.errors import ExitCode
 from tests import servers
-from tests.crawling import gcs
+from tests.crawling import ROOT, command, gcs
+from tests.manager import manager
 from tests.monitors import READ, Monitor, monitor, until
 from tests.servers import Node
 
@@ -200,3 +202,29 @@ def test_a_client_that_reads_nothing(redis: Node, tmp_path: Path) -> None:
             one.child.send_signal(signal.SIGTERM)
             one.child.wait(40)
             assert time.monotonic() - began < 35
+
+
+def test_under_a_manager(redis: Node, tmp_path: Path) -> None:
+    """A manager is told that it runs and how it is, also while Redis is away; no token gets into its log."""
+    line = command("monitor", "--into", str(tmp_path / "monitor"))
+    for each in ("monitor.listen=127.0.0.1:0", f"redis.url={redis.url}", "member.heartbeat=200ms"):
+        line += ["-s", each]
+    with manager(str(tmp_path / "notify")) as listening:
+        environment = listening.environment(watchdog_s=3.0)
+        with subprocess.Popen(line, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as child:
+            listening.until(lambda said: said == {"READY": "1"})
+            listening.until(
+                lambda said: "no gatherer is there" in said.get("STATUS", "") and "WATCHDOG" in said
+            )
+            redis.pause()
+            try:
+                listening.until(lambda said: "Redis" in said.get("STATUS", "") and "WATCHDOG" in said)
+            finally:
+                redis.resume()
+            child.terminate()
+            _, log = child.communicate(timeout=30)
+            assert child.returncode == 0
+        assert listening.until(lambda said: "STOPPING" in said)
+    kept = json.loads((tmp_path / "monitor" / "tokens.json").read_text())
+    assert "monitor" in log
+    assert not any(token in log for token in kept.values())

@@ -68,6 +68,20 @@ def test_other_delays() -> None:
     assert workbench.take(6.2) is not None
 
 
+def test_a_host_that_is_slowed_down() -> None:
+    """A host that an operator slows down rests for longer, whatever its port; others do not."""
+    slow, quick = "\x02org\x02a\x01http:8080", "\x02org\x02b\x01http"
+    workbench = bench()
+    workbench.set_host_delays({"\x02org\x02a\x01": 5.0})
+    for host in (slow, quick):
+        workbench.wake(host, 0.0)
+        turn = taken(workbench, 0.0)
+        workbench.sent(turn, 0.0)
+        workbench.done(turn, 0.0, response_s=0.0, failed=False)
+    assert all_taken(workbench, 4.9) == [quick]
+    assert all_taken(workbench, 5.1) == [slow]
+
+
 def test_a_host_rests_between_requests() -> None:
     """The next request starts a delay after the last one was sent, not after it was taken or done."""
     workbench = bench()

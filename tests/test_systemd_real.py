@@ -6,6 +6,7 @@ same on a notify socket.
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import sys
@@ -263,3 +264,21 @@ def test_the_target(booted: Machine) -> None:
     booted.until(lambda: booted.show(UNIT, "ActiveState") == "active", "gatherer")
     booted.run("systemctl", "stop", "gcs.target")
     booted.until(lambda: booted.show(UNIT, "ActiveState") == "inactive", "end")
+
+
+def test_a_monitor(booted: Machine) -> None:
+    """The web page is served under the same hardening; its tokens are its own, and not in the journal."""
+    unit = "gcs-monitor.service"
+    booted.run("systemctl", "start", unit)
+    assert booted.show(unit, "ActiveState") == "active"
+    booted.until(lambda: "pages" in booted.show(unit, "StatusText"), unit)
+    asked = (
+        "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8470/api/session').read().decode())"
+    )
+    assert '"role":null' in booted.run("/opt/gcs/bin/python", "-c", asked)
+    tokens = "/var/lib/gcs/monitor/tokens.json"
+    assert booted.run("stat", "-c", "%a %U", tokens) == "600 gcs"
+    kept = json.loads(booted.run("cat", tokens))
+    assert not any(token in booted.journal(unit) for token in kept.values())
+    booted.run("systemctl", "stop", unit)
+    assert booted.show(unit, "Result") == "success"

@@ -125,6 +125,10 @@ class Trust:
         record.wrong += 1
         return again
 
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Answers in a row that were consistent, and those that were wrong, of each helper."""
+        return {name: (each.consistent, each.wrong) for name, each in self._records.items()}
+
     def state(self) -> dict[str, Any]:
         """All of it, as plain values."""
         return {name: [each.consistent, each.wrong, each.unchecked] for name, each in self._records.items()}

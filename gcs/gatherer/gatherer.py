@@ -117,7 +117,7 @@ class Gatherer:
             orders.take_seeds,
             orders.obey,
             turns.run,
-            Telling(node, board, membership).run,
+            Telling(node, board, membership, self.lender.scrutiny.trust).run,
             self.lender.run,
             _prober(node, transport, readers, open_desk).run,
         ]

@@ -13,6 +13,7 @@ import msgpack
 import trio
 
 from gcs.board import Board
+from gcs.core.trust import Trust
 from gcs.gatherer.findings import VERSION
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import Node
@@ -21,13 +22,15 @@ from tuplespace import TupleSpaceError
 EVERY_S: Final = 2.0
 MORE_S: Final = 0.1
 """For each gatherer that there is."""
+_HELPERS: Final = 500
+"""Of more helpers nothing is told."""
 
 
 class Telling:
     """The task that tells."""
 
-    def __init__(self, node: Node, board: Board, membership: Membership) -> None:
-        self._node, self._board, self._membership = node, board, membership
+    def __init__(self, node: Node, board: Board, membership: Membership, trust: Trust) -> None:
+        self._node, self._board, self._membership, self._trust = node, board, membership, trust
 
     async def run(self) -> None:
         """Tell again and again, while anybody watches."""
@@ -52,6 +55,7 @@ class Telling:
             "name": node.name,
             "incarnation": node.incarnation,
             "sent": node.store.sent(),
+            "trust": dict(list(self._trust.counts().items())[:_HELPERS]),
             "traffic": (traffic.sent_bytes, traffic.received_bytes, node.crawl.fetched_bytes),
             **node.crawl.findings.told(node.clock()),
         }

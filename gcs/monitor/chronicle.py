@@ -17,7 +17,7 @@ from gcs.operate.condition import State
 from gcs.operate.overview import Overview, ruling_lines
 
 MOST: Final = 1_000
-_VARIES: Final = re.compile(r"[0-9][0-9.,]*(ms|s|m|h|d)?")
+_VARIES: Final = re.compile(r"([0-9][0-9.,]*(ms|s|m|h|d)?)+")
 """What alarms say of time, and of numbers, is another one with every look."""
 _INFO, _WARNING, _ERROR = "info", "warning", "error"
 

@@ -146,6 +146,15 @@ class Found:
             "links": _between(links),
         }
 
+    def trust(self, helper: str) -> list[Row]:
+        """What gatherers think of a helper that has to earn trust: answers in a row, and wrong ones."""
+        rows = []
+        for said in sorted(self._told.values(), key=itemgetter("name")):
+            if helper in said.get("trust", {}):
+                consistent, wrong = said["trust"][helper]
+                rows.append({"gatherer": said["name"], "consistent": consistent, "wrong": wrong})
+        return rows
+
     def traffic(self, names: Mapping[str, str], pending: Mapping[str, Mapping[str, int]]) -> Row:
         """URLs that gatherers, by id, have sent to each other and that wait, and what coordination costs."""
         ids = sorted(names, key=lambda each: names[each])

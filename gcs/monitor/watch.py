@@ -287,14 +287,19 @@ class Watch:
         return self.found.traffic(names, {each.id: each.pulse.pending for each in view.members.values()})
 
     def helpers(self) -> list[dict[str, Any]]:
-        """Who is invited, and who does not believe them any more."""
+        """Who is invited, and what gatherers think of them."""
         seen = self.seen
         if seen is None:
             return []
         barred = {each.pulse.name: fact(each, "barred") or () for each in seen.view.expected}
 
         def trust(helper: str) -> list[dict[str, Any]]:
-            return [{"gatherer": name, "barred": helper in who} for name, who in barred.items()]
+            rows = {row["gatherer"]: row for row in self.found.trust(helper)}
+            for name, who in barred.items():
+                if name in rows or helper in who:
+                    rows[name] = {"gatherer": name, "consistent": 0, "wrong": 0} | rows.get(name, {})
+                    rows[name]["barred"] = helper in who
+            return [{"barred": False, **row} for row in rows.values()]
 
         return [{**each, "trust": trust(each["helper"])} for each in seen.helpers]
 
