@@ -20,7 +20,12 @@ from tests.watched import Watched, watched
 _WAIT_S = 60.0
 _REST_MS = 1500
 _NAMES = ("g1", "g2", "g3", "g4")
-_SETTINGS = ("fetch.delay=150ms", "rebalance.cooldown=15s", "helpers.sites=office")
+_SETTINGS = (
+    "fetch.delay=150ms",
+    "member.heartbeat=1s",
+    "rebalance.cooldown=15s",
+    "helpers.sites=office",
+)
 
 
 def main(into: Path) -> int:

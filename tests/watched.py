@@ -25,14 +25,18 @@ class Watched:
     group: Gatherers
     redis: Node
     place: Path
+    settings: Sequence[str]
+    """Of gatherers and monitor alike."""
     _running: ExitStack = field(default_factory=ExitStack)
     _monitor: Monitor | None = None
 
     def watch(self) -> None:
         """Start the monitor; always at the same port."""
         listen = f"monitor.listen={self.url.split('/')[2]}" if self._monitor else "monitor.listen=127.0.0.1:0"
-        started = monitor(self.redis.url, self.place / "monitor", f"monitor.path={BASE}", listen)
-        self._monitor = self._running.enter_context(started)
+        settings = (*self.settings, f"monitor.path={BASE}", listen)
+        self._monitor = self._running.enter_context(
+            monitor(self.redis.url, self.place / "monitor", *settings)
+        )
 
     def look_away(self) -> None:
         """End the monitor as a service manager would."""
@@ -65,7 +69,7 @@ def watched(
         redis_server("valkey") as redis,
         gatherers(redis, served, place / "gatherers", staying) as group,
     ):
-        crawl = Watched(group, redis, place)
+        crawl = Watched(group, redis, place, settings)
         try:
             crawl.watch()
             for name in names:

@@ -59,7 +59,12 @@ export function duration(seconds) {
   if (seconds < 1) return seconds <= 0 ? "0 s" : `${Math.max(1, Math.round(seconds * 1000))} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);
-  const units = [["d", 86_400], ["h", 3_600], ["min", 60], ["s", 1]];
+  const units = [
+    ["d", 86_400],
+    ["h", 3_600],
+    ["min", 60],
+    ["s", 1],
+  ];
   const first = units.findIndex(([, length]) => whole >= length);
   const [name, length] = units[first];
   const parts = [`${Math.floor(whole / length)} ${name}`];

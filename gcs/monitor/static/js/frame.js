@@ -72,23 +72,28 @@ export class Frame {
   }
 
   _notice(reach) {
-    const { connection, overview } = this._context.feed;
+    const { connection, overview: seen } = this._context.feed;
     let text = "";
     if (connection.is === "away") {
       text = "What you see is what was said last.";
     } else if (reach && !reach.redis) {
-      const since = moment(reach.since ?? overview.at);
+      const since = moment(reach.since ?? seen.at);
       text = `${reach.sentence} Since ${since}; the monitor tries again by itself, and what you see is older.`;
     }
     const heading = connection.is === "away" ? "The monitor is away" : "Redis is away";
     if (text === this._said) return;
     this._said = text;
-    const notice = make("div", { class: "notice", role: "alert" }, make("strong", {}, heading), make("span", {}, text));
+    const notice = make(
+      "div",
+      { class: "notice", role: "alert" },
+      make("strong", {}, heading),
+      make("span", {}, text),
+    );
     fill(byId("notices"), text ? notice : null);
   }
 
   _connection() {
-    const { connection, overview } = this._context.feed;
+    const { connection, overview: seen } = this._context.feed;
     const live = byId("live");
     live.dataset.is = connection.is;
     if (connection.is === "away") {
@@ -96,13 +101,13 @@ export class Frame {
       const when = rest ? `next try in ${rest} s` : "trying now";
       write(live, `away since ${moment(connection.since / 1000)}, ${when}`);
     } else if (connection.is === "live") {
-      const age = overview?.at ? Date.now() / 1000 - overview.at : 0;
+      const age = seen?.at ? Date.now() / 1000 - seen.at : 0;
       write(live, age > 5 ? `live, seen ${duration(age)} ago` : "live");
     } else {
       const waited = (Date.now() - connection.since) / 1000;
       write(live, waited > 3 ? `connecting for ${duration(waited)}` : "connecting");
     }
-    this._notice(overview?.reach);
+    this._notice(seen?.reach);
   }
 }
 

@@ -41,7 +41,11 @@ const unreachable = (sentence) =>
     { class: "door" },
     make("img", { src: "static/icon.svg", alt: "", width: 44, height: 44 }),
     make("h1", {}, "The monitor is away"),
-    make("p", { class: "soft", role: "status" }, `${sentence} This page tries again every ${AGAIN_MS / 1000} s.`),
+    make(
+      "p",
+      { class: "soft", role: "status" },
+      `${sentence} This page tries again every ${AGAIN_MS / 1000} s.`,
+    ),
   );
 
 function asked(door, complaint, crawl = "") {

@@ -28,7 +28,10 @@ export class Bars {
     }
     const most = Math.max(1, ...shown.filter((each) => !each.isRest).map((each) => each.value));
     const rows = shown.map((each) => this._row(each, each.value / most, each.value / total));
-    if (rows.some((row, at) => this._list.children[at] !== row) || this._list.children.length !== rows.length) {
+    if (
+      rows.some((row, at) => this._list.children[at] !== row) ||
+      this._list.children.length !== rows.length
+    ) {
       this._list.replaceChildren(...rows);
     }
     this._empty.hidden = shown.length > 0;

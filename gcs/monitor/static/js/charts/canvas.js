@@ -31,7 +31,8 @@ export class Canvas {
     if (!width || !height) return;
     const dots = window.devicePixelRatio || 1;
     const [w, h] = [Math.round(width * dots), Math.round(height * dots)];
-    if (this.element.width !== w || this.element.height !== h) Object.assign(this.element, { width: w, height: h });
+    if (this.element.width !== w || this.element.height !== h)
+      Object.assign(this.element, { width: w, height: h });
     const context = this.element.getContext("2d");
     context.setTransform(dots, 0, 0, dots, 0, 0);
     context.clearRect(0, 0, width, height);

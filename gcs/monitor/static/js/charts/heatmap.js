@@ -1,11 +1,9 @@
 // A table of numbers as a field of squares: rows by columns, darker is more. Used for rates and for traffic.
 
-import { make } from "../dom.js";
 import { short } from "../format.js";
 import { inkOn, step } from "../palette.js";
-import { tip, untip } from "../parts/tip.js";
 import { font, token } from "../theme.js";
-import { Canvas } from "./canvas.js";
+import { MarkedChart } from "./marked.js";
 
 const HEAD_PX = 8;
 const HEIGHT_PX = 560;
@@ -17,41 +15,38 @@ const WRITTEN_PX = 40;
 
 /** @typedef {{rows: string[], columns: string[], values: (number|null)[][]}} Field */
 
-export class HeatMap {
+export class HeatMap extends MarkedChart {
   /**
    * @param {{label: string, tell: (row: number, column: number, field: Field) => string[], scale?: "all"|"column", heads?: boolean}} options `scale` says with what a value is compared.
    */
   constructor({ label, tell, scale = "all", heads = false }) {
-    Object.assign(this, { _tell: tell, _scale: scale, _heads: heads, _at: null, _label: label });
+    super({
+      box: "field-box",
+      canvas: "field",
+      role: "heat map",
+      label: `${label}. Arrow keys go from field to field.`,
+    });
+    Object.assign(this, { _tell: tell, _scale: scale, _heads: heads });
     /** @type {Field} */
     this._field = { rows: [], columns: [], values: [] };
-    this._canvas = new Canvas(
-      {
-        class: "field",
-        tabIndex: 0,
-        role: "application",
-        "aria-roledescription": "heat map",
-        "aria-label": `${label}. Arrow keys go from field to field.`,
-        onmousemove: (event) => this._point(event),
-        onmouseleave: () => this._leave(),
-        onblur: () => this._leave(),
-        onkeydown: (event) => this._key(event),
-      },
-      (context, width) => this._paint(context, width),
-    );
-    this._said = make("p", { class: "unseen", "aria-live": "polite" });
-    this.element = make("div", { class: "field-box" }, this._canvas.element, this._said);
   }
 
   /** @param {Field} field */
   show(field) {
     this._field = field;
-    this._rowPx = Math.max(LEAST_PX, Math.min(MOST_PX, Math.floor(HEIGHT_PX / Math.max(1, field.rows.length))));
+    this._rowPx = Math.max(
+      LEAST_PX,
+      Math.min(MOST_PX, Math.floor(HEIGHT_PX / Math.max(1, field.rows.length))),
+    );
     const names = field.rows.map((row) => row.length);
     this._left = Math.min(130, 14 + 7 * Math.max(3, ...names));
-    this._top = this._heads ? 18 + Math.min(84, 6.2 * Math.max(2, ...field.columns.map((each) => each.length))) : HEAD_PX;
+    this._top = this._heads
+      ? 18 + Math.min(84, 6.2 * Math.max(2, ...field.columns.map((each) => each.length)))
+      : HEAD_PX;
     this._canvas.element.style.height = `${this._top + field.rows.length * this._rowPx + 4}px`;
-    this._most = field.columns.map((_, column) => Math.max(0, ...field.values.map((row) => row[column] ?? 0)));
+    this._most = field.columns.map((_, column) =>
+      Math.max(0, ...field.values.map((row) => row[column] ?? 0)),
+    );
     this._mostOfAll = Math.max(1e-12, ...this._most);
     this._canvas.draw();
   }
@@ -105,11 +100,19 @@ export class HeatMap {
     const [row, column] = this._at;
     context.strokeStyle = token("--ink");
     context.lineWidth = 2;
-    context.strokeRect(this._left + column * cell, this._top + row * this._rowPx, Math.max(3, cell - 1), this._rowPx - 1);
+    context.strokeRect(
+      this._left + column * cell,
+      this._top + row * this._rowPx,
+      Math.max(3, cell - 1),
+      this._rowPx - 1,
+    );
   }
 
   _cell(width) {
-    return Math.min(this._heads ? 62 : 34, (width - this._left - (this._heads ? LEAN_PX : 0)) / this._field.columns.length);
+    return Math.min(
+      this._heads ? 62 : 34,
+      (width - this._left - (this._heads ? LEAN_PX : 0)) / this._field.columns.length,
+    );
   }
 
   _point(event) {
@@ -133,7 +136,7 @@ export class HeatMap {
     const box = this._canvas.element.getBoundingClientRect();
     const x = box.left + this._left + (next[1] + 1) * this._cell(box.width);
     this._go(next[0], next[1], x, box.top + this._top + (next[0] + 1) * this._rowPx);
-    this._said.textContent = this._tell(next[0], next[1], this._field).join(", ");
+    this._say(this._tell(next[0], next[1], this._field));
   }
 
   _go(row, column, x, y) {
@@ -142,20 +145,8 @@ export class HeatMap {
       this._leave();
       return;
     }
-    this._at = [row, column];
-    tip(x, y, this._tell(row, column, this._field));
-    this._canvas.draw();
-  }
-
-  _leave() {
-    this._at = null;
-    untip();
-    this._canvas.draw();
-  }
-
-  end() {
-    untip();
-    this._canvas.end();
+    const isSame = this._at && this._at[0] === row && this._at[1] === column;
+    this._mark(isSame ? this._at : [row, column], x, y, this._tell(row, column, this._field));
   }
 }
 

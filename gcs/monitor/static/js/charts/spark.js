@@ -6,7 +6,9 @@ import { Canvas } from "./canvas.js";
 export class Spark {
   constructor() {
     this._values = [];
-    this._canvas = new Canvas({ "aria-hidden": "true" }, (context, width, height) => this._paint(context, width, height));
+    this._canvas = new Canvas({ "aria-hidden": "true" }, (context, width, height) =>
+      this._paint(context, width, height),
+    );
     this.element = this._canvas.element;
   }
 

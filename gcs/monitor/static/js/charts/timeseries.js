@@ -18,7 +18,14 @@ import { font, onChange, token } from "../theme.js";
 export class TimeSeries {
   /** @param {{label: string, lines: Line[], height?: number, axis: (value: number) => string}} options */
   constructor({ label, lines, height = 220, axis }) {
-    Object.assign(this, { _label: label, _lines: lines, _height: height, _axis: axis, _data: null, _plot: null });
+    Object.assign(this, {
+      _label: label,
+      _lines: lines,
+      _height: height,
+      _axis: axis,
+      _data: null,
+      _plot: null,
+    });
     this._values = lines.map(() => make("b", { class: "number" }));
     this._time = make("span", { class: "soft number" });
     this._legend = make("div", { class: "legend" }, this._keys(), this._time);
@@ -78,7 +85,16 @@ export class TimeSeries {
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
       scales: { x: { time: true }, y: { range: (_plot, _least, most) => [0, (most || 1) * 1.08] } },
       axes: [
-        { ...axis, size: 28, space: 80, values: [[3600, "{HH}:{mm}"], [60, "{HH}:{mm}"], [1, "{HH}:{mm}:{ss}"]] },
+        {
+          ...axis,
+          size: 28,
+          space: 80,
+          values: [
+            [3600, "{HH}:{mm}"],
+            [60, "{HH}:{mm}"],
+            [1, "{HH}:{mm}:{ss}"],
+          ],
+        },
         { ...axis, size: 56, space: 44, values: (_plot, marks) => marks.map((mark) => this._axis(mark)) },
       ],
       series: [{}, ...this._lines.map((line) => this._series(line))],

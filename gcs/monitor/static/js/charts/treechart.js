@@ -2,46 +2,32 @@
 
 /* global d3 */
 
-import { make } from "../dom.js";
 import { called, owner } from "../data/urltree.js";
 import { paint } from "../palette.js";
-import { tip, untip } from "../parts/tip.js";
 import { font, isDark, token } from "../theme.js";
-import { Canvas } from "./canvas.js";
 import { clipped } from "./heatmap.js";
+import { MarkedChart } from "./marked.js";
 
 const HEAD_PX = 18;
 const ROW_PX = 46;
 
-export class TreeChart {
+export class TreeChart extends MarkedChart {
   /**
    * @param {{owners: import("../palette.js").Owners, zoom: (node: any) => void, tell: (listed: any) => string[]}} options
    */
   constructor({ owners, zoom, tell }) {
+    super({
+      box: "tree-box",
+      canvas: "tree",
+      role: "URL tree",
+      label:
+        "URL tree. Left and right go to neighbours, down goes inside, up or Escape goes out. The table below has the same.",
+    });
     Object.assign(this, { _owners: owners, _zoomed: zoom, _tell: tell, _shape: "treemap", _only: "" });
     this._focus = null;
-    this._at = null;
     this._boxes = [];
     // All but the mark: where one points changes far more often than what is there.
     this._picture = new OffscreenCanvas(1, 1);
-    this._canvas = new Canvas(
-      {
-        class: "tree",
-        tabIndex: 0,
-        role: "application",
-        "aria-roledescription": "URL tree",
-        "aria-label":
-          "URL tree. Left and right go to neighbours, down goes inside, up or Escape goes out. The table below has the same.",
-        onmousemove: (event) => this._point(event),
-        onmouseleave: () => this._leave(),
-        onblur: () => this._leave(),
-        onclick: (event) => this._click(event),
-        onkeydown: (event) => this._key(event),
-      },
-      (context, width, height) => this._paint(context, width, height),
-    );
-    this._said = make("p", { class: "unseen", "aria-live": "polite" });
-    this.element = make("div", { class: "tree-box" }, this._canvas.element, this._said);
   }
 
   /** Show what is below a node. */
@@ -78,10 +64,15 @@ export class TreeChart {
     const root = top.copy();
     if (this._shape === "treemap") {
       const lay = d3.treemap().size([width, height]).paddingInner(1).paddingOuter(2).round(true);
-      lay.paddingTop((node) => (node.depth > 0 && node.children && node.x1 - node.x0 > 46 ? HEAD_PX : 2))(root);
+      lay.paddingTop((node) => (node.depth > 0 && node.children && node.x1 - node.x0 > 46 ? HEAD_PX : 2))(
+        root,
+      );
     } else {
       const rows = Math.min(root.height + 1, Math.max(2, Math.floor(height / ROW_PX)));
-      d3.partition().size([width, (height / rows) * (root.height + 1)]).padding(1)(root);
+      d3
+        .partition()
+        .size([width, (height / rows) * (root.height + 1)])
+        .padding(1)(root);
     }
     const found = [];
     const collect = (laid, node, depth) => {
@@ -139,7 +130,8 @@ export class TreeChart {
     }
     context.globalAlpha = isOff ? 0.45 : 1;
     const isHead = node === this._focus && !isIcicle;
-    if (width > 34 && height > 13 && !isHead) this._label(context, node, name, ink, { x0, y0, width, height, isLeaf });
+    if (width > 34 && height > 13 && !isHead)
+      this._label(context, node, name, ink, { x0, y0, width, height, isLeaf });
     context.globalAlpha = 1;
   }
 
@@ -168,12 +160,8 @@ export class TreeChart {
 
   _point(event) {
     const found = this._found(event);
-    if (found !== this._at) {
-      this._at = found;
-      this._canvas.draw();
-    }
-    if (found) tip(event.clientX, event.clientY, this._tell(found.node.listed));
-    else untip();
+    if (found) this._mark(found, event.clientX, event.clientY, this._tell(found.node.listed));
+    else this._leave();
   }
 
   /** A click goes one level inside, towards what was clicked; on the head of all, one level out. */
@@ -208,31 +196,20 @@ export class TreeChart {
       Home: () => around[0],
       End: () => around.at(-1),
     };
-    if (event.key === "Enter" && current.children) this._zoomed(current === top && top.parent ? top.parent : current);
+    if (event.key === "Enter" && current.children)
+      this._zoomed(current === top && top.parent ? top.parent : current);
     else if ((event.key === "Escape" || event.key === "Backspace") && top.parent) this._zoomed(top.parent);
-    else if (moves[event.key]) this._mark(moves[event.key]());
+    else if (moves[event.key]) this._step(moves[event.key]());
     else return;
     event.preventDefault();
   }
 
-  _mark(node) {
+  _step(node) {
     const box = this._boxes.find((each) => each.node === node);
-    this._said.textContent = this._tell(node.listed).join(", ");
+    const lines = this._tell(node.listed);
+    this._say(lines);
     if (!box) return;
-    this._at = box;
     const { left, top } = this._canvas.element.getBoundingClientRect();
-    tip(left + box.x0, top + box.y1, this._tell(node.listed));
-    this._canvas.draw();
-  }
-
-  _leave() {
-    this._at = null;
-    untip();
-    this._canvas.draw();
-  }
-
-  end() {
-    untip();
-    this._canvas.end();
+    this._mark(box, left + box.x0, top + box.y1, lines);
   }
 }

@@ -41,7 +41,9 @@ export class WorldMap {
     const shapes = topojson.feature(world, world.objects.countries).features;
     // Antarctica has no pages, and takes a fifth of the map.
     const shown = shapes.filter((each) => each.id !== "010");
-    this._projection = d3.geoNaturalEarth1().fitSize([WIDTH, HEIGHT], { type: "FeatureCollection", features: shown });
+    this._projection = d3
+      .geoNaturalEarth1()
+      .fitSize([WIDTH, HEIGHT], { type: "FeatureCollection", features: shown });
     const path = d3.geoPath(this._projection);
     this._path = path;
     const lands = shown.map((each) => {

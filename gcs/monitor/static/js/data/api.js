@@ -31,7 +31,9 @@ async function asked(address, options, patience_ms) {
   } catch (error) {
     const isLate = error instanceof DOMException && error.name === "TimeoutError";
     throw new Refusal(
-      isLate ? `The monitor has not answered within ${patience_ms / 1000} s.` : "The monitor cannot be reached.",
+      isLate
+        ? `The monitor has not answered within ${patience_ms / 1000} s.`
+        : "The monitor cannot be reached.",
       0,
     );
   }
@@ -40,5 +42,8 @@ async function asked(address, options, patience_ms) {
   if (response.ok && answer !== null) return answer;
   const after = response.headers.get("Retry-After");
   const sentence = answer?.error ?? `The monitor answered ${response.status}.`;
-  throw new Refusal(response.status === 429 && after ? `${sentence} Try again in ${after} s.` : sentence, response.status);
+  throw new Refusal(
+    response.status === 429 && after ? `${sentence} Try again in ${after} s.` : sentence,
+    response.status,
+  );
 }

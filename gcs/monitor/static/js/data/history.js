@@ -56,12 +56,16 @@ const empty = () => ({ at: [], gatherers: {}, ...Object.fromEntries(PLAIN.map((n
 
 function cut(series) {
   for (const values of [series.at, ...PLAIN.map((name) => series[name])]) values.shift();
-  for (const each of Object.values(series.gatherers)) for (const values of Object.values(each)) values.shift();
+  for (const each of Object.values(series.gatherers))
+    for (const values of Object.values(each)) values.shift();
 }
 
 /** The tail of a series: times and one kind of values, of the last so many seconds. */
 export function since(series, seconds, ...columns) {
   const from = (series.at.at(-1) ?? 0) - seconds;
-  const first = Math.max(0, series.at.findIndex((at) => at >= from));
+  const first = Math.max(
+    0,
+    series.at.findIndex((at) => at >= from),
+  );
   return [series.at, ...columns].map((values) => values.slice(first));
 }

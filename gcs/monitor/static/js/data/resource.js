@@ -9,7 +9,14 @@ export class Resource {
    *   show: (data: any) => void, fail: (sentence: string) => void}} options
    */
   constructor(feed, { path, version, query = () => ({}), show, fail }) {
-    Object.assign(this, { _feed: feed, _path: path, _version: version, _query: query, _show: show, _fail: fail });
+    Object.assign(this, {
+      _feed: feed,
+      _path: path,
+      _version: version,
+      _query: query,
+      _show: show,
+      _fail: fail,
+    });
     this._shown = null;
     this._asking = null;
     this._off = [feed.on("changed", () => this._look()), feed.on("connection", () => this._look())];

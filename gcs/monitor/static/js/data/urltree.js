@@ -19,7 +19,9 @@ export function rooted(/** @type {Listed[]} */ nodes) {
   nodes.forEach((node, at) => {
     if (node.parent !== null && (node.kind === "node" || node.weight > 0)) children[node.parent].push(at);
   });
-  const root = d3.hierarchy(settled(nodes, children, 0), ({ at }) => children[at].map((each) => settled(nodes, children, each)));
+  const root = d3.hierarchy(settled(nodes, children, 0), ({ at }) =>
+    children[at].map((each) => settled(nodes, children, each)),
+  );
   root.each((each) => {
     each.listed = each.data.listed;
   });
@@ -53,7 +55,8 @@ function joint(above, below) {
 /** Who has most of it. */
 export function owner(listed) {
   let best = "";
-  for (const [name, weight] of Object.entries(listed.owners)) if (!best || weight > listed.owners[best]) best = name;
+  for (const [name, weight] of Object.entries(listed.owners))
+    if (!best || weight > listed.owners[best]) best = name;
   return best;
 }
 

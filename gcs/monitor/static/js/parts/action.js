@@ -48,7 +48,11 @@ export async function perform({ path, body, outcome, button, question }) {
 
 /** A button for those who may operate; for others it is there, and says why it cannot be used. */
 export function actionButton({ mayOperate }, label, onclick, look = "") {
-  const button = make("button", { type: "button", class: `button ${look}`.trim(), disabled: !mayOperate }, label);
+  const button = make(
+    "button",
+    { type: "button", class: `button ${look}`.trim(), disabled: !mayOperate },
+    label,
+  );
   if (!mayOperate) button.title = "You may look, but not operate: sign in with the operator's token.";
   button.addEventListener("click", () => onclick(button));
   return button;

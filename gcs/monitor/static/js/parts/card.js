@@ -11,13 +11,7 @@ export function card({ title, note, tools = [], wide = "" }, ...children) {
   return make(
     "section",
     { class: `card ${wide}`.trim(), "aria-labelledby": id },
-    make(
-      "div",
-      { class: "card-head" },
-      make("h2", { id }, title),
-      tools,
-      note ? make("p", {}, note) : null,
-    ),
+    make("div", { class: "card-head" }, make("h2", { id }, title), tools, note ? make("p", {}, note) : null),
     children,
   );
 }

@@ -10,7 +10,11 @@ import { make } from "../dom.js";
  */
 export function choices(label, options, chosen, onchoose) {
   const buttons = options.map(([value, name]) =>
-    make("button", { type: "button", "aria-pressed": String(value === chosen), onclick: () => choose(value) }, name),
+    make(
+      "button",
+      { type: "button", "aria-pressed": String(value === chosen), onclick: () => choose(value) },
+      name,
+    ),
   );
   function choose(value) {
     options.forEach(([each], at) => buttons[at].setAttribute("aria-pressed", String(each === value)));

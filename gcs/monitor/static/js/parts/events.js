@@ -13,7 +13,11 @@ export function eventList(events) {
     make(
       "li",
       { class: each.level },
-      make("time", { class: "soft number", dateTime: new Date(each.at * 1000).toISOString() }, moment(each.at)),
+      make(
+        "time",
+        { class: "soft number", dateTime: new Date(each.at * 1000).toISOString() },
+        moment(each.at),
+      ),
       make("span", {}, MARKS[each.level] ?? "", each.sentence),
     ),
   );

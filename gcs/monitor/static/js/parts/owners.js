@@ -28,7 +28,9 @@ export function ownerLegend(owners, shares, onchoose) {
     );
     buttons.set(name, button);
   }
-  return make("div", { class: "legend owners", role: "group", "aria-label": "Show only one owner's" }, [...buttons.values()]);
+  return make("div", { class: "legend owners", role: "group", "aria-label": "Show only one owner's" }, [
+    ...buttons.values(),
+  ]);
 }
 
 function swatch(look) {

@@ -26,7 +26,11 @@ function pageRow(page) {
   return make(
     "li",
     {},
-    make("div", { class: "page-title", dir: "auto" }, page.title || make("span", { class: "soft" }, "No title")),
+    make(
+      "div",
+      { class: "page-title", dir: "auto" },
+      page.title || make("span", { class: "soft" }, "No title"),
+    ),
     make("div", { class: "url soft" }, page.url),
     page.excerpt ? make("p", { class: "excerpt", dir: "auto" }, page.excerpt) : null,
     make("div", { class: "small soft number" }, about.filter(Boolean).join(" · ")),

@@ -12,12 +12,22 @@ export class ProgressBar {
     this._range = make("i", { class: "range" });
     this._track = make(
       "div",
-      { class: "progress-track", role: "progressbar", "aria-label": "Share of the crawl that is done", "aria-valuemin": 0, "aria-valuemax": 100 },
+      {
+        class: "progress-track",
+        role: "progressbar",
+        "aria-label": "Share of the crawl that is done",
+        "aria-valuemin": 0,
+        "aria-valuemax": 100,
+      },
       this._known,
       this._done,
       this._range,
     );
-    this._values = { done: make("b", { class: "number" }), known: make("b", { class: "number" }), expected: make("b", { class: "number" }) };
+    this._values = {
+      done: make("b", { class: "number" }),
+      known: make("b", { class: "number" }),
+      expected: make("b", { class: "number" }),
+    };
     this._expected = this._key("range", "Expected in all", this._values.expected);
     this.element = make(
       "div",
@@ -53,7 +63,10 @@ export class ProgressBar {
     if (isRange) {
       this._range.style.left = at(low);
       this._range.style.width = `${Math.max(0.5, (((high ?? full) - low) / full) * 100)}%`;
-      write(this._values.expected, high === null ? `${short(low)} or more` : `${short(low)} – ${short(high)}`);
+      write(
+        this._values.expected,
+        high === null ? `${short(low)} or more` : `${short(low)} – ${short(high)}`,
+      );
     }
     write(this._values.done, count(done));
     write(this._values.known, count(known));

@@ -55,7 +55,11 @@ export class Table {
   }
 
   _head(column, at) {
-    const sorter = make("button", { class: "sorter", type: "button", onclick: () => this._by(at) }, column.label);
+    const sorter = make(
+      "button",
+      { class: "sorter", type: "button", onclick: () => this._by(at) },
+      column.label,
+    );
     return make("th", { scope: "col", class: kind(column) }, sorter);
   }
 
@@ -125,7 +129,8 @@ export class Table {
 
 const kind = (column) => (column.end ? "end" : column.wide ? "wide" : "");
 
-const gap = (columns) => make("tr", { class: "spacer", "aria-hidden": "true", hidden: true }, make("td", { colSpan: columns }));
+const gap = (columns) =>
+  make("tr", { class: "spacer", "aria-hidden": "true", hidden: true }, make("td", { colSpan: columns }));
 
 function stretch(spacer, rows) {
   spacer.hidden = rows === 0;

@@ -11,7 +11,11 @@ export function tip(x, y, lines) {
     document.body.append(element);
   }
   const [first, ...rest] = lines;
-  fill(element, make("strong", {}, first), rest.map((line) => make("div", {}, line)));
+  fill(
+    element,
+    make("strong", {}, first),
+    rest.map((line) => make("div", {}, line)),
+  );
   element.hidden = false;
   const { width, height } = element.getBoundingClientRect();
   const left = x + 14 + width > innerWidth ? Math.max(4, x - width - 10) : x + 14;

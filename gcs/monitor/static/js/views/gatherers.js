@@ -14,7 +14,11 @@ import { choices } from "../parts/choices.js";
 import { eventList } from "../parts/events.js";
 import { Table } from "../parts/table.js";
 
-const KINDS = [["pages_per_s", "Pages/s"], ["queued", "Queue"], ["overhead_percent", "Overhead C"]];
+const KINDS = [
+  ["pages_per_s", "Pages/s"],
+  ["queued", "Queue"],
+  ["overhead_percent", "Overhead C"],
+];
 const SHOWN = {
   pages_per_s: { axis: as.mark, show: (value) => `${as.rate(value)}/s` },
   queued: { axis: as.mark, show: as.count },
@@ -37,8 +41,16 @@ class Gatherers {
     this._kind = "pages_per_s";
     this._table = gatherersTable(context);
     this._load = make("div");
-    this._rates = new HeatMap({ label: "Pages per second by gatherer and site", tell: tellRate, scale: "column" });
-    this._traffic = new HeatMap({ label: "URLs sent by gatherer to gatherer", tell: tellTraffic, heads: true });
+    this._rates = new HeatMap({
+      label: "Pages per second by gatherer and site",
+      tell: tellRate,
+      scale: "column",
+    });
+    this._traffic = new HeatMap({
+      label: "URLs sent by gatherer to gatherer",
+      tell: tellTraffic,
+      heads: true,
+    });
     this._overhead = make("p", { class: "small soft" });
     this._helpers = helpersTable();
     this._events = make("div", { class: "log" });
@@ -76,11 +88,41 @@ class Gatherers {
     return make(
       "div",
       { class: "grid" },
-      card({ title: "Gatherers", note: "T is the time that a gatherer needs for what it has; C is the share of its traffic that coordination takes." }, this._table.element),
-      card({ title: "Load over time", wide: "half", tools: [kinds], note: "The last half hour; the busiest eight if there are more." }, this._load),
+      card(
+        {
+          title: "Gatherers",
+          note: "T is the time that a gatherer needs for what it has; C is the share of its traffic that coordination takes.",
+        },
+        this._table.element,
+      ),
+      card(
+        {
+          title: "Load over time",
+          wide: "half",
+          tools: [kinds],
+          note: "The last half hour; the busiest eight if there are more.",
+        },
+        this._load,
+      ),
       card({ title: "Helpers", wide: "half" }, this._helpers.element),
-      card({ title: "Who is fast for what", wide: "half", tools: [scaleLegend("slower", "faster")], note: "Sites from left to right, the heaviest first; each is compared by column. A line means never tried." }, this._ratesBox),
-      card({ title: "What they send each other", wide: "half", tools: [scaleLegend("0", "most")], note: this._overhead }, this._trafficBox),
+      card(
+        {
+          title: "Who is fast for what",
+          wide: "half",
+          tools: [scaleLegend("slower", "faster")],
+          note: "Sites from left to right, the heaviest first; each is compared by column. A line means never tried.",
+        },
+        this._ratesBox,
+      ),
+      card(
+        {
+          title: "What they send each other",
+          wide: "half",
+          tools: [scaleLegend("0", "most")],
+          note: this._overhead,
+        },
+        this._trafficBox,
+      ),
       card({ title: "Log of events" }, this._events),
     );
   }
@@ -97,7 +139,10 @@ class Gatherers {
     const series = this._context.history.series.recent;
     const names = Object.keys(series.gatherers);
     const last = (name) => series.gatherers[name][this._kind]?.findLast((value) => value !== null) ?? 0;
-    const busiest = names.sort((one, two) => last(two) - last(one)).slice(0, LINES).sort(byName);
+    const busiest = names
+      .sort((one, two) => last(two) - last(one))
+      .slice(0, LINES)
+      .sort(byName);
     const key = `${this._kind} ${busiest.join()}`;
     if (key !== this._lines) {
       this._lines = key;
@@ -137,7 +182,10 @@ class Gatherers {
   _showTraffic(data) {
     const { gatherers, sent_urls: sent, overhead_percent_all: overhead } = data;
     const c = overhead === null ? "not known yet" : `${overhead.toFixed(2)} %`;
-    write(this._overhead, `URLs passed on, by sender (rows) and receiver (columns). Communication overhead C of all: ${c}.`);
+    write(
+      this._overhead,
+      `URLs passed on, by sender (rows) and receiver (columns). Communication overhead C of all: ${c}.`,
+    );
     if (gatherers.length < 2) {
       fill(this._trafficBox, nothing("One gatherer alone sends nobody anything."));
       return;
@@ -178,8 +226,15 @@ function gatherersTable({ owners }) {
       number("Failed", "failed"),
       number("Outbox", "outbox"),
       { label: "Ranges", end: true, value: (row) => row.held, show: ranges },
-      number("C", "overhead_percent", (value) => (typeof value === "number" ? `${value.toFixed(2)} %` : as.NONE)),
-      { label: "Heard", end: true, value: (row) => row.heard_s_ago, show: (row) => `${as.duration(row.heard_s_ago)} ago` },
+      number("C", "overhead_percent", (value) =>
+        typeof value === "number" ? `${value.toFixed(2)} %` : as.NONE,
+      ),
+      {
+        label: "Heard",
+        end: true,
+        value: (row) => row.heard_s_ago,
+        show: (row) => `${as.duration(row.heard_s_ago)} ago`,
+      },
     ],
   });
 }
@@ -196,13 +251,20 @@ function standing(row) {
     row.outbox_is_full && "its outbox is full",
     row.resting && `${as.counted(row.resting, "host")} resting`,
   ].filter(Boolean);
-  return make("span", {}, badge(row.standing), make("span", { class: "soft small" }, asides.length ? ` ${asides.join(", ")}` : ""));
+  return make(
+    "span",
+    {},
+    badge(row.standing),
+    make("span", { class: "soft small" }, asides.length ? ` ${asides.join(", ")}` : ""),
+  );
 }
 
 function ranges(row) {
   const sum = (counts) => Object.values(counts).reduce((total, each) => total + each, 0);
   const [leaving, coming] = [sum(row.leaving), sum(row.coming)];
-  return [as.count(row.held), leaving && `−${leaving} leaving`, coming && `+${coming} coming`].filter(Boolean).join(", ");
+  return [as.count(row.held), leaving && `−${leaving} leaving`, coming && `+${coming} coming`]
+    .filter(Boolean)
+    .join(", ");
 }
 
 function tellRate(row, column, { rows, values, sites }) {
@@ -218,7 +280,11 @@ function tellRate(row, column, { rows, values, sites }) {
 function tellTraffic(row, column, { rows, columns, data }) {
   if (row === column) {
     const c = data.overhead_percent[row];
-    return [rows[row], `sent ${as.size(data.sent_bytes[row])}, received ${as.size(data.received_bytes[row])}`, `C ${c?.toFixed(2) ?? as.NONE} %`];
+    return [
+      rows[row],
+      `sent ${as.size(data.sent_bytes[row])}, received ${as.size(data.received_bytes[row])}`,
+      `C ${c?.toFixed(2) ?? as.NONE} %`,
+    ];
   }
   return [
     `${rows[row]} to ${columns[column]}`,
@@ -236,15 +302,29 @@ function helpersTable() {
     columns: [
       { label: "Helper", head: true, value: (row) => row.helper },
       { label: "Site", value: (row) => row.site || "a stranger" },
-      { label: "Is", value: (row) => (row.present ? "there" : "away"), show: (row) => badge(row.present ? "there" : "away") },
-      { label: "Trust", value: (row) => trust(row), show: (row) => badge(trust(row), trust(row).startsWith("barred") ? "bad" : "good") },
+      {
+        label: "Is",
+        value: (row) => (row.present ? "there" : "away"),
+        show: (row) => badge(row.present ? "there" : "away"),
+      },
+      {
+        label: "Trust",
+        value: (row) => trust(row).rank,
+        show: (row) => badge(trust(row).text, trust(row).look),
+      },
       { label: "Pages", end: true, value: (row) => row.pages, show: (row) => as.count(row.pages) },
       { label: "Says", wide: true, value: (row) => row.says },
     ],
   });
 }
 
+/** What gatherers think of a helper: a sentence, how it looks, and what to sort by. */
 function trust(row) {
-  const barred = (row.trust ?? []).filter((each) => each.barred).map((each) => each.gatherer);
-  return barred.length ? `barred by ${barred.join(", ")}` : "trusted";
+  const barred = row.trust.filter((each) => each.barred).map((each) => each.gatherer);
+  if (barred.length) return { text: `barred by ${barred.join(", ")}`, look: "bad", rank: -1 };
+  if (!row.trust.length) return { text: "need not be earned", look: "", rank: Infinity };
+  const least = Math.min(...row.trust.map((each) => each.consistent));
+  const wrong = row.trust.reduce((sum, each) => sum + each.wrong, 0);
+  const look = wrong ? "warn" : least ? "good" : "";
+  return { text: `${as.count(least)} right in a row, ${as.count(wrong)} wrong`, look, rank: least };
 }

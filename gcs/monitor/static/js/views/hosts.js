@@ -11,7 +11,12 @@ import { PageList } from "../parts/pages.js";
 import { Table } from "../parts/table.js";
 import { go } from "../router.js";
 
-const ORDERS = [["slowest", "Slowest"], ["largest", "Largest"], ["errors", "Most errors"], ["aside", "Set aside"]];
+const ORDERS = [
+  ["slowest", "Slowest"],
+  ["largest", "Largest"],
+  ["errors", "Most errors"],
+  ["aside", "Set aside"],
+];
 const SORTS = { slowest: 3, largest: 5, errors: 6, aside: 7 };
 const MOST = 200;
 const PAGES = 15;
@@ -35,7 +40,11 @@ class Hosts {
     this._shown = [];
     this._found = make("p", { class: "small soft", role: "status" });
     this._search = { q: "", language: "" };
-    this._older = make("button", { type: "button", class: "button spaced-above", onclick: () => this._more() }, "Show older ones");
+    this._older = make(
+      "button",
+      { type: "button", class: "button spaced-above", onclick: () => this._more() },
+      "Show older ones",
+    );
     this.element = this._laidOut(query);
     this._makeTable();
     this._resource = new Resource(feed, {
@@ -76,10 +85,17 @@ class Hosts {
     return make(
       "div",
       { class: "grid" },
-      card({ title: "Where does a URL stand?", note: "Its owner and all others are asked; nothing is fetched." }, this._whyForm(query), this._why),
+      card(
+        { title: "Where does a URL stand?", note: "Its owner and all others are asked; nothing is fetched." },
+        this._whyForm(query),
+        this._why,
+      ),
       card({ title: "Hosts", tools: [orders] }, make("div", { class: "row spaced" }, byName), this._hostsBox),
       card(
-        { title: "Latest pages", note: "The last 2,000 summaries are kept here; all are in the stores of the gatherers." },
+        {
+          title: "Latest pages",
+          note: "The last 2,000 summaries are kept here; all are in the stores of the gatherers.",
+        },
         make("div", { class: "row spaced" }, words, language),
         this._found,
         this._pages.element,
@@ -165,7 +181,10 @@ class Hosts {
       this._shown = anew ? pages : [...this._shown, ...pages];
       this._older.hidden = pages.length < PAGES;
       const found = as.counted(this._shown.length, "page");
-      fill(this._found, `${found} of the last ${as.count(all)} shown${this._isPlain ? "" : ", of those that fit"}.`);
+      fill(
+        this._found,
+        `${found} of the last ${as.count(all)} shown${this._isPlain ? "" : ", of those that fit"}.`,
+      );
       this._pages.show(this._shown, "No page fits.");
     } catch (error) {
       fill(this._found, error.message);
@@ -180,7 +199,12 @@ class Hosts {
 
 function field(label, properties) {
   const id = fresh("field");
-  return make("div", { class: "field grow" }, make("label", { htmlFor: id }, label), make("input", { id, ...properties }));
+  return make(
+    "div",
+    { class: "field grow" },
+    make("label", { htmlFor: id }, label),
+    make("input", { id, ...properties }),
+  );
 }
 
 /** Wait until somebody has stopped typing. */
@@ -200,7 +224,10 @@ function verdict(found, lines) {
     "div",
     { class: "verdict" },
     make("p", {}, badge(state, looks[state] ?? ""), " ", next),
-    facts([["URL", make("span", { class: "url" }, url)], ...Object.entries(rest).map(([name, value]) => [name.replaceAll("_", " "), worded(value)])]),
+    facts([
+      ["URL", make("span", { class: "url" }, url)],
+      ...Object.entries(rest).map(([name, value]) => [name.replaceAll("_", " "), worded(value)]),
+    ]),
   );
 }
 
@@ -223,16 +250,35 @@ function hostsTable(order) {
     sort: SORTS[order],
     empty: wide[order],
     columns: [
-      { label: "Host", head: true, value: (row) => row.host, show: (row) => make("span", { class: "url" }, row.host) },
+      {
+        label: "Host",
+        head: true,
+        value: (row) => row.host,
+        show: (row) => make("span", { class: "url" }, row.host),
+      },
       { label: "Gatherer", value: (row) => row.gatherer },
       { label: "Mean", end: true, value: (row) => row.mean_s, show: (row) => as.duration(row.mean_s) },
-      { label: "Slowest", end: true, value: (row) => row.slowest_s, show: (row) => as.duration(row.slowest_s) },
+      {
+        label: "Slowest",
+        end: true,
+        value: (row) => row.slowest_s,
+        show: (row) => as.duration(row.slowest_s),
+      },
       { label: "Pages", end: true, value: (row) => row.pages, show: (row) => as.count(row.pages) },
       { label: "Size", end: true, value: (row) => row.bytes, show: (row) => as.size(row.bytes) },
       { label: "Errors", end: true, value: (row) => row.errors, show: (row) => as.count(row.errors) },
-      { label: "Set aside until", value: (row) => row.aside_until ?? 0, show: (row) => (row.aside_until ? as.moment(row.aside_until) : null) },
+      {
+        label: "Set aside until",
+        value: (row) => row.aside_until ?? 0,
+        show: (row) => (row.aside_until ? as.moment(row.aside_until) : null),
+      },
       { label: "Last error", wide: true, value: (row) => row.reason, show: (row) => row.reason || null },
-      { label: "Delay set", end: true, value: (row) => row.delay_s, show: (row) => (row.delay_s === null ? null : as.duration(row.delay_s)) },
+      {
+        label: "Delay set",
+        end: true,
+        value: (row) => row.delay_s,
+        show: (row) => (row.delay_s === null ? null : as.duration(row.delay_s)),
+      },
     ],
   });
 }

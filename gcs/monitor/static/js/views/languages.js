@@ -29,7 +29,11 @@ class Languages {
     this._whose = "";
     this._note = make("p");
     this._bars = new Bars({ label: "Pages by language", most: 18, empty: "No page has been read yet." });
-    this._charsets = new HeatMap({ label: "Pages by declared and detected charset", tell: tellCharset, heads: true });
+    this._charsets = new HeatMap({
+      label: "Pages by declared and detected charset",
+      tell: tellCharset,
+      heads: true,
+    });
     this._charsetBox = make("div", {}, this._charsets.element);
     this._agreement = make("p");
     this._select = make("select", { id: "whose", onchange: () => this._choose(this._select.value) });
@@ -42,14 +46,33 @@ class Languages {
     this.element = this._laidOut();
     const fail = (sentence) => fill(this._trouble, make("p", { class: "notice" }, sentence));
     this._resources = [
-      new Resource(feed, { path: "languages", version: "languages", show: (data) => this._showLanguages(data), fail }),
-      new Resource(feed, { path: "countries", version: "countries", show: (data) => this._showCountries(data), fail }),
+      new Resource(feed, {
+        path: "languages",
+        version: "languages",
+        show: (data) => this._showLanguages(data),
+        fail,
+      }),
+      new Resource(feed, {
+        path: "countries",
+        version: "countries",
+        show: (data) => this._showCountries(data),
+        fail,
+      }),
     ];
   }
 
   _laidOut() {
-    const whose = make("div", { class: "field inline" }, make("label", { htmlFor: "whose" }, "Pages of"), this._select);
-    const kml = make("a", { class: "button", href: "api/places.kml", download: "places.kml" }, "KML for Google Earth");
+    const whose = make(
+      "div",
+      { class: "field inline" },
+      make("label", { htmlFor: "whose" }, "Pages of"),
+      this._select,
+    );
+    const kml = make(
+      "a",
+      { class: "button", href: "api/places.kml", download: "places.kml" },
+      "KML for Google Earth",
+    );
     return make(
       "div",
       {},
@@ -58,15 +81,33 @@ class Languages {
         "div",
         { class: "grid" },
         card(
-          { title: "The world", tools: [scaleLegend("few pages", "many"), kml], note: "Pages by country domain, as their square root; lines are the strongest links between countries." },
+          {
+            title: "The world",
+            tools: [scaleLegend("few pages", "many"), kml],
+            note: "Pages by country domain, as their square root; lines are the strongest links between countries.",
+          },
           this._map.element,
         ),
         card({ title: "Languages", wide: "half", tools: [whose], note: this._note }, this._bars.element),
-        card({ title: "Declared and detected charset", wide: "half", tools: [scaleLegend("0", "most")], note: this._agreement }, this._charsetBox),
+        card(
+          {
+            title: "Declared and detected charset",
+            wide: "half",
+            tools: [scaleLegend("0", "most")],
+            note: this._agreement,
+          },
+          this._charsetBox,
+        ),
         card({ title: "By gatherer", wide: "two-thirds" }, this._each.element),
-        card({ title: "Elsewhere", wide: "third", note: "Domains that belong to no country." }, this._elsewhere.element),
+        card(
+          { title: "Elsewhere", wide: "third", note: "Domains that belong to no country." },
+          this._elsewhere.element,
+        ),
         card({ title: "Countries", wide: "half" }, this._countries.element),
-        card({ title: "Links between countries", wide: "half", note: "Estimated from one page in sixteen." }, this._links.element),
+        card(
+          { title: "Links between countries", wide: "half", note: "Estimated from one page in sixteen." },
+          this._links.element,
+        ),
       ),
     );
   }
@@ -78,7 +119,10 @@ class Languages {
     if (names.join() !== this._names) {
       this._names = names.join();
       const options = [["", "all gatherers"], ...names.map((name) => [name, name])];
-      fill(this._select, options.map(([value, text]) => make("option", { value, selected: value === this._whose }, text)));
+      fill(
+        this._select,
+        options.map(([value, text]) => make("option", { value, selected: value === this._whose }, text)),
+      );
     }
     this._each.rows = names.map((name) => ({ name, ...data.gatherers[name] }));
     this._choose(data.gatherers[this._whose] ? this._whose : "");
@@ -94,7 +138,9 @@ class Languages {
 
   _showCharsets(pairs) {
     const total = sum(pairs);
-    const differing = sum(pairs.filter(({ declared, detected }) => declared && detected && declared !== detected));
+    const differing = sum(
+      pairs.filter(({ declared, detected }) => declared && detected && declared !== detected),
+    );
     const silent = sum(pairs.filter(({ declared }) => !declared));
     const share = (pages) => as.percent(total ? pages / total : 0);
     write(
@@ -110,13 +156,19 @@ class Languages {
     const columns = largest(pairs, "detected");
     const found = new Map(pairs.map((each) => [`${each.declared}\n${each.detected}`, each.pages]));
     const values = rows.map((row) => columns.map((column) => found.get(`${row}\n${column}`) ?? 0));
-    this._charsets.show({ rows: rows.map((each) => each || "none"), columns: columns.map((each) => each || "unknown"), values });
+    this._charsets.show({
+      rows: rows.map((each) => each || "none"),
+      columns: columns.map((each) => each || "unknown"),
+      values,
+    });
   }
 
   _showCountries({ countries, elsewhere, links }) {
     fill(this._trouble);
     this._byCode = new Map(countries.map((each) => [each.code, each]));
-    const strongest = [...links].filter(({ from, to }) => from !== to).sort((one, two) => two.links - one.links);
+    const strongest = [...links]
+      .filter(({ from, to }) => from !== to)
+      .sort((one, two) => two.links - one.links);
     const most = strongest[0]?.links ?? 1;
     const point = (code) => [this._byCode.get(code).longitude, this._byCode.get(code).latitude];
     const drawn = strongest
@@ -133,7 +185,11 @@ class Languages {
     const found = this._byCode?.get(code);
     if (!found) return [countryName(code), "no page yet"];
     const top = found.languages.slice(0, 3).map((each) => `${languageName(each)} ${as.count(each.pages)}`);
-    return [found.name || countryName(code), `${as.counted(found.pages, "page")}, ${as.size(found.bytes)}`, top.join(", ")];
+    return [
+      found.name || countryName(code),
+      `${as.counted(found.pages, "page")}, ${as.size(found.bytes)}`,
+      top.join(", "),
+    ];
   }
 
   end() {
@@ -167,8 +223,12 @@ function tellCharset(row, column, { rows, columns, values }) {
 }
 
 function eachTable() {
-  const top = (row) => row.languages.slice(0, 4).map((each) => `${languageName(each)} ${as.percent(each.pages / (row.pages || 1))}`);
-  const apart = (row) => sum(row.charsets.filter((each) => each.declared && each.declared !== each.detected)) / (row.pages || 1);
+  const top = (row) =>
+    row.languages
+      .slice(0, 4)
+      .map((each) => `${languageName(each)} ${as.percent(each.pages / (row.pages || 1))}`);
+  const apart = (row) =>
+    sum(row.charsets.filter((each) => each.declared && each.declared !== each.detected)) / (row.pages || 1);
   return new Table({
     caption: "Languages by gatherer",
     sort: 0,
@@ -189,7 +249,12 @@ function countriesTable() {
     sort: 1,
     empty: "No page of a country's domain has been read yet.",
     columns: [
-      { label: "Country", head: true, value: (row) => row.name || countryName(row.code), show: (row) => `${row.name || countryName(row.code)} (${domain(row.code)})` },
+      {
+        label: "Country",
+        head: true,
+        value: (row) => row.name || countryName(row.code),
+        show: (row) => `${row.name || countryName(row.code)} (${domain(row.code)})`,
+      },
       { label: "Pages", end: true, value: (row) => row.pages, show: (row) => as.count(row.pages) },
       { label: "Size", end: true, value: (row) => row.bytes, show: (row) => as.size(row.bytes) },
       { label: "Language", value: (row) => (row.languages[0] ? languageName(row.languages[0]) : null) },

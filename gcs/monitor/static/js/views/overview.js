@@ -12,7 +12,11 @@ import { PageList } from "../parts/pages.js";
 import { ProgressBar } from "../parts/progress.js";
 
 const SPARK_S = 600;
-const SPANS = [["600", "10 min"], ["3600", "1 h"], ["86400", "24 h"]];
+const SPANS = [
+  ["600", "10 min"],
+  ["3600", "1 h"],
+  ["86400", "24 h"],
+];
 
 export default {
   name: "overview",
@@ -94,12 +98,23 @@ class Overview {
     if (!seen?.totals) return; // nothing has been seen yet
     const { totals, gatherers, helpers } = seen;
     const { pages, queue, bytes, errors, who } = this._figures;
-    const spark = (name) => since(this._history.series.recent, SPARK_S, this._history.series.recent[name])[1].map(Number);
-    pages.show(as.rate(totals.pages_per_s), "pages/s", `${as.count(totals.pages)} pages in all`, spark("pages_per_s"));
+    const spark = (name) =>
+      since(this._history.series.recent, SPARK_S, this._history.series.recent[name])[1].map(Number);
+    pages.show(
+      as.rate(totals.pages_per_s),
+      "pages/s",
+      `${as.count(totals.pages)} pages in all`,
+      spark("pages_per_s"),
+    );
     queue.show(as.short(totals.queued), "URLs", `${as.count(totals.under_way)} under way`, spark("queued"));
     const [amount, unit] = as.sizeParts(totals.bytes_per_s);
     bytes.show(amount, `${unit}/s`, `${as.size(totals.bytes)} in all`, spark("bytes_per_s"));
-    errors.show(as.rate(totals.failed_per_s), "per s", `${as.count(totals.failed)} in all`, spark("failed_per_s"));
+    errors.show(
+      as.rate(totals.failed_per_s),
+      "per s",
+      `${as.count(totals.failed)} in all`,
+      spark("failed_per_s"),
+    );
     who.show(as.count(gatherers.present), "at work", this._absences(gatherers, helpers, seen));
     this._progress.show(seen.progress, seen.state);
     this._showAlarms(seen);

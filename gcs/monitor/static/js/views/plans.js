@@ -18,10 +18,16 @@ export class PlansCard {
     const dry = actionButton(context, "See what it would do", (button) => this._foresee(button));
     const now = actionButton(context, "Rebalance now", (button) => this._rebalance(button), "main-act");
     this.elements = [
-      card({ title: "Last plans", wide: "half", note: "Newest first; choose one to see what it changed." }, this._list),
+      card(
+        { title: "Last plans", wide: "half", note: "Newest first; choose one to see what it changed." },
+        this._list,
+      ),
       card({ title: "What it changed", wide: "half" }, this._detail),
       card(
-        { title: "The next plan", note: "A dry run asks one gatherer what a plan would be now; nothing is changed." },
+        {
+          title: "The next plan",
+          note: "A dry run asks one gatherer what a plan would be now; nothing is changed.",
+        },
         make("div", { class: "row" }, dry, now),
         this._outcome.element,
         this._foreseen,
@@ -48,7 +54,11 @@ export class PlansCard {
         { type: "button", "aria-pressed": "false", onclick: () => this._choose(at) },
         make("span", { class: "number soft" }, as.moment(plan.at)),
         make("span", { class: "reason" }, plan.reason || "no reason given"),
-        make("span", { class: "number soft" }, `${as.counted(plan.ranges, "range")}, ${as.short(plan.urls)} URLs`),
+        make(
+          "span",
+          { class: "number soft" },
+          `${as.counted(plan.ranges, "range")}, ${as.short(plan.urls)} URLs`,
+        ),
       ),
     );
     fill(this._list, make("div", { class: "plans" }, buttons));
@@ -61,7 +71,9 @@ export class PlansCard {
       button.setAttribute("aria-pressed", String(each === at)),
     );
     const plan = this._plans[at];
-    const moves = plan.moves.map(({ from, to, ranges }) => `${from || "nobody"} → ${to}: ${as.counted(ranges, "range")}`);
+    const moves = plan.moves.map(
+      ({ from, to, ranges }) => `${from || "nobody"} → ${to}: ${as.counted(ranges, "range")}`,
+    );
     fill(
       this._detail,
       facts([
@@ -110,7 +122,11 @@ const bounded = ({ longest_s: longest, bound_s: bound, over_bound: over }) =>
 /** T per gatherer, before and after, on one scale with the bound. */
 function timesChart(times, bound_s) {
   if (!times?.length) return nothing("This plan foretold no times.");
-  const most = Math.max(bound_s ?? 0, ...times.flatMap((each) => [each.before_s ?? 0, each.after_s ?? 0]), 1e-9);
+  const most = Math.max(
+    bound_s ?? 0,
+    ...times.flatMap((each) => [each.before_s ?? 0, each.after_s ?? 0]),
+    1e-9,
+  );
   const bar = (kind, seconds) => {
     const element = make("i", { class: kind });
     element.style.width = seconds === null || seconds === undefined ? "0" : `${(seconds / most) * 100}%`;
@@ -119,15 +135,33 @@ function timesChart(times, bound_s) {
   const rows = times.map((each) => {
     const mark = make("i", { class: "bound" });
     mark.style.left = `${((bound_s ?? 0) / most) * 100}%`;
-    const track = make("span", { class: "times-track" }, bar("before", each.before_s), bar("after", each.after_s), mark);
+    const track = make(
+      "span",
+      { class: "times-track" },
+      bar("before", each.before_s),
+      bar("after", each.after_s),
+      mark,
+    );
     const text = `${as.duration(each.before_s)} → ${as.duration(each.after_s)}`;
-    return make("li", {}, make("span", { class: "bar-name" }, each.gatherer), track, make("span", { class: "end small" }, text));
+    return make(
+      "li",
+      {},
+      make("span", { class: "bar-name" }, each.gatherer),
+      track,
+      make("span", { class: "end small" }, text),
+    );
   });
   const key = (kind, name) => make("span", {}, make("i", { class: `key ${kind}` }), name);
   return make(
     "div",
     { class: "times" },
-    make("div", { class: "legend" }, key("before", "T before"), key("after", "T after"), key("bound", "lower bound")),
+    make(
+      "div",
+      { class: "legend" },
+      key("before", "T before"),
+      key("after", "T after"),
+      key("bound", "lower bound"),
+    ),
     make("ul", {}, rows),
   );
 }
@@ -144,7 +178,12 @@ function foreseen(found, feed) {
     sort: -1,
     empty: "Nothing would change hands.",
     columns: [
-      { label: "Range from", head: true, value: (move) => move.from, show: (move) => make("code", {}, move.from || "the beginning") },
+      {
+        label: "Range from",
+        head: true,
+        value: (move) => move.from,
+        show: (move) => make("code", {}, move.from || "the beginning"),
+      },
       { label: "Holder", value: (move) => move.holder ?? "nobody" },
       { label: "New owner", value: (move) => move.owner },
     ],

@@ -36,9 +36,24 @@ class Tree {
       columns: [
         { label: "Part", head: true, value: (node) => node.listed.name, show: (node) => this._name(node) },
         { label: "Owner", value: (node) => owner(node.listed), show: (node) => this._owner(node) },
-        { label: "Weight, URLs", end: true, value: (node) => node.listed.weight, show: (node) => as.count(node.listed.weight) },
-        { label: "Queued", end: true, value: (node) => node.listed.queued, show: (node) => as.count(node.listed.queued) },
-        { label: "Done", end: true, value: (node) => node.listed.done, show: (node) => as.count(node.listed.done) },
+        {
+          label: "Weight, URLs",
+          end: true,
+          value: (node) => node.listed.weight,
+          show: (node) => as.count(node.listed.weight),
+        },
+        {
+          label: "Queued",
+          end: true,
+          value: (node) => node.listed.queued,
+          show: (node) => as.count(node.listed.queued),
+        },
+        {
+          label: "Done",
+          end: true,
+          value: (node) => node.listed.done,
+          show: (node) => as.count(node.listed.done),
+        },
         { label: "Superpages", end: true, value: (node) => node.leaves().length },
       ],
     });
@@ -54,9 +69,17 @@ class Tree {
   }
 
   _laidOut() {
-    const shape = choices("Shape", [["treemap", "Treemap"], ["icicle", "Icicle"]], "treemap", (value) => {
-      this._chart.shape = value;
-    });
+    const shape = choices(
+      "Shape",
+      [
+        ["treemap", "Treemap"],
+        ["icicle", "Icicle"],
+      ],
+      "treemap",
+      (value) => {
+        this._chart.shape = value;
+      },
+    );
     return make(
       "div",
       {},
@@ -70,7 +93,10 @@ class Tree {
           this._chart.element,
           this._legend,
         ),
-        card({ title: "Parts here", wide: "two-thirds", note: "Choose a part to zoom to it." }, this._table.element),
+        card(
+          { title: "Parts here", wide: "two-thirds", note: "Choose a part to zoom to it." },
+          this._table.element,
+        ),
         card({ title: "Hot tokens here", wide: "third", note: "What many URLs go through." }, this._hot),
         this._plans.elements,
       ),
@@ -114,7 +140,11 @@ class Tree {
         {},
         make(
           "button",
-          { type: "button", "aria-current": each === node ? "location" : null, onclick: () => this._zoom(each) },
+          {
+            type: "button",
+            "aria-current": each === node ? "location" : null,
+            onclick: () => this._zoom(each),
+          },
           as.middle(called(each.listed), 40),
         ),
       ),
@@ -142,7 +172,11 @@ class Tree {
   _name(node) {
     const text = called(node.listed);
     if (!node.children) return make("code", { title: node.listed.name }, text);
-    return make("button", { type: "button", class: "link", title: node.listed.name, onclick: () => this._zoom(node) }, make("code", {}, text));
+    return make(
+      "button",
+      { type: "button", class: "link", title: node.listed.name, onclick: () => this._zoom(node) },
+      make("code", {}, text),
+    );
   }
 
   _owner(node) {
@@ -164,7 +198,9 @@ class Tree {
 
 function tell(listed) {
   const owners = shares(listed);
-  const names = owners.slice(0, 3).map(({ name, share }) => (owners.length > 1 ? `${name} ${as.percent(share)}` : name));
+  const names = owners
+    .slice(0, 3)
+    .map(({ name, share }) => (owners.length > 1 ? `${name} ${as.percent(share)}` : name));
   if (owners.length > 3) names.push(`${owners.length - 3} more`);
   return [
     as.middle(listed.name || called(listed), 90),
