@@ -8,8 +8,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
-from gcs.helper import pack
+import pytest
+
+from gcs.helper import pack, unpack
 from tests.crawling import gcs_here, server
 from tests.gatherers import gatherers
 from tests.servers import redis_server
@@ -68,3 +71,19 @@ def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
     assert said.exit_code == 2
     assert "exists" in said.output
     assert file.read_text() == "mine"
+
+
+def test_where_no_program_may_be_it_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a directory that is mounted with noexec nothing could be loaded, so it is another one."""
+    found, forbidden = os.statvfs, {"/dev/shm"}
+
+    def statvfs(path: str) -> object:
+        flags = os.ST_NOEXEC if path in forbidden else found(path).f_flag & ~os.ST_NOEXEC
+        return SimpleNamespace(f_flag=flags)
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert Path(unpack._place()).parent == tmp_path
+    forbidden |= {str(tmp_path), tempfile.gettempdir()}
+    with pytest.raises(SystemExit, match=r"/dev/shm, .*: mounted with noexec\); set TMPDIR to one"):
+        unpack._place()

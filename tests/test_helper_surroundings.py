@@ -6,7 +6,7 @@ import contextlib
 import os
 import struct
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,9 +15,8 @@ import pytest
 import trio
 
 from gcs.core.consent import Idle
-from gcs.helper import surroundings
 from gcs.helper.buses import Gnome, Logind, screens_idle_s
-from gcs.helper.surroundings import Load, Senses, on_battery
+from gcs.helper.surroundings import Desktop, Load, Senses, Source, on_battery
 from gcs.helper.wayland import Compositor
 from gcs.helper.x11 import Display
 
@@ -370,38 +369,71 @@ class Scripted:
 async def test_the_first_who_tells(tmp_path: Path) -> None:
     """The first source that answers in time counts, and what is said names it."""
     slow, silent, one = Scripted("slow", 1.0, after_s=60), Scripted("silent", None), Scripted("one", 7.0)
-    looked = await Senses([slow, silent, one, Scripted("other", 9.0)], power=tmp_path / "none").look()
+
+    def all_of_them(*these: Scripted) -> Callable[[], Awaitable[Sequence[Source]]]:
+        async def sources() -> Sequence[Source]:
+            await trio.lowlevel.checkpoint()
+            return these
+
+        return sources
+
+    asked = all_of_them(slow, silent, one, Scripted("other", 9.0))
+    looked = await Senses(asked, power=tmp_path / "none").look()
     assert looked.idle == Idle(7.0, "one")
     assert looked.on_battery is None
     assert abs(looked.local_time - datetime.now(UTC)) < timedelta(minutes=1)
     assert looked.local_time.utcoffset() == datetime.now(UTC).astimezone().utcoffset()
-    assert (await Senses([silent], power=tmp_path).look()).idle is None
+    assert (await Senses(all_of_them(silent), power=tmp_path).look()).idle is None
 
 
-def test_whom_to_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whom_to_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """X11 is asked on X11 only, the compositor and GNOME on Wayland only, and the load last."""
     for name in ("loginctl", "busctl"):
         command(tmp_path / name, "exit 1")
     path = {"PATH": str(tmp_path)}
     wayland = {**path, "WAYLAND_DISPLAY": "w", "XDG_RUNTIME_DIR": "/run", "DISPLAY": ":0"}
 
-    def asked(environ: dict[str, str]) -> list[str]:
-        return [source.name for source in surroundings.sources(environ)]
+    async def asked(environ: dict[str, str]) -> list[str]:
+        return [source.name for source in await Desktop(environ).sources()]
 
-    assert asked({**path, "DISPLAY": ":0"}) == ["X11", "logind", "load"]
-    assert asked(wayland) == ["Wayland", "GNOME", "logind", "load"]
-    assert asked({**path, "XDG_SESSION_TYPE": "wayland", "DISPLAY": ":0"}) == ["GNOME", "logind", "load"]
-    assert asked({"PATH": str(tmp_path / "nowhere")}) == ["load"]
+    assert await asked({**path, "DISPLAY": ":0"}) == ["X11", "logind", "load"]
+    assert await asked(wayland) == ["Wayland", "GNOME", "logind", "load"]
+    on_wayland = {**path, "XDG_SESSION_TYPE": "wayland", "DISPLAY": ":0"}
+    assert await asked(on_wayland) == ["GNOME", "logind", "load"]
+    assert await asked({"PATH": str(tmp_path / "nowhere")}) == ["load"]
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert asked(wayland) == ["load"]
+    assert await asked(wayland) == ["load"]
     monkeypatch.delattr(os, "getloadavg")
-    assert asked(wayland) == []
+    assert await asked(wayland) == []
+
+
+async def test_a_desktop_that_starts_later(tmp_path: Path) -> None:
+    """A service that was there before the display finds it when the session has told its service manager."""
+    (tmp_path / "systemd").mkdir()
+    (tmp_path / "systemd" / "private").touch()
+    said = tmp_path / "said"
+    command(tmp_path / "systemctl", f'[ "$*" = "--user show-environment" ] && exec /bin/cat {said}')
+    said.write_text("HOME=/home/ann\nPATH=/elsewhere\n")
+    desktop = Desktop({"PATH": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)})
+
+    async def names() -> list[str]:
+        return [source.name for source in await desktop.sources()]
+
+    assert await names() == ["load"]
+    said.write_text("HOME=/home/ann\nDISPLAY=:7\nXAUTHORITY=/run/user/7/words\n")
+    assert await names() == ["X11", "load"]
+    said.write_text(f"WAYLAND_DISPLAY={tmp_path}/wayland-7\nDISPLAY=:7\n")
+    assert await names() == ["Wayland", "load"]
+    before = await desktop.sources()
+    assert all(one is other for one, other in zip(before, await desktop.sources(), strict=True))
+    said.unlink()
+    assert await names() == ["load"]
 
 
 async def test_this_machine() -> None:
     """Looking around on the machine at hand finds something, and takes no longer than it may."""
     with trio.fail_after(30):
-        looked = await Senses(surroundings.sources()).look()
+        looked = await Senses(Desktop().sources).look()
     assert looked.idle is not None
     assert looked.idle.seconds >= 0
 

@@ -9,10 +9,10 @@ import trio
 
 from gcs.core.consent import Terms
 from gcs.fetch.transport import Transport
-from gcs.helper import portal, surroundings
+from gcs.helper import portal
 from gcs.helper.pause import Control, tell
 from gcs.helper.portal import FAILURES, Canary
-from gcs.helper.surroundings import Senses
+from gcs.helper.surroundings import Desktop, Senses
 from gcs.helper.warden import Warden
 from tests.scripted import Peer, ok, serve, settings
 from tests.test_fetch import until
@@ -32,7 +32,7 @@ async def test_an_evening(tmp_path: Path) -> None:
     async with serve(script) as server, Transport(portal.settings(settings())) as transport:
         canary = Canary.saying(f"{server.origin}/canary", WORD)
         terms = Terms.read(hours="00:00-24:00", when_idle="0s", on_battery=True, max_memory="16GiB")
-        warden = Warden(terms, Senses(surroundings.sources()).look, partial(portal.check, transport, canary))
+        warden = Warden(terms, Senses(Desktop().sources).look, partial(portal.check, transport, canary))
         async with trio.open_nursery() as nursery:
             await nursery.start(Control(warden, tmp_path).serve)
             nursery.start_soon(warden.run)

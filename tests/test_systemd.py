@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -75,6 +76,22 @@ def test_systemd_does_not_take_what_it_does_not_know(tmp_path: Path) -> None:
     unit.write_text("[Service]\nExecStart=/bin/true\nRestartStepsOfTheFuture=5\n")
     checked = analyze(tmp_path, "verify", "--man=no", "--recursive-errors=no", str(unit), user=False)
     assert checked.returncode == 1
+
+
+@needs_systemd
+@pytest.mark.parametrize(
+    ("base", "next_", "within_s"),
+    [("19:00", "20:00", 3600), ("22:13", "22:30", 1800), ("04:59", "05:00", 1800), ("05:31", "20:00", 86400)],
+)
+def test_a_machine_that_is_switched_on_at_night(base: str, next_: str, within_s: int, tmp_path: Path) -> None:
+    """The timer of nights starts the helper within half an hour of the night, and not in the day."""
+    (when,) = re.findall(r"^OnCalendar=(.*)$", (SOURCE / "gcs-helper.timer").read_text(), re.MULTILINE)
+    said = analyze(tmp_path, "calendar", f"--base-time=2026-03-03 {base}", when, user=False).stdout
+    found = re.search(r"Next elapse: \w+ (\S+ \S+)", said)
+    assert found, said
+    elapse = datetime.fromisoformat(found[1])
+    assert f"{elapse:%H:%M}" == next_
+    assert (elapse - datetime.fromisoformat(f"2026-03-03 {base}")).total_seconds() <= within_s
 
 
 @needs_systemd

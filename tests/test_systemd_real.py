@@ -254,6 +254,13 @@ def test_a_desktop(booted: Machine) -> None:
     booted.until(lambda: "default.target" in booted.run(*ask, "list-units", check=False), "manager")
     booted.run(*ask, "start", "gcs-helper.service")
     assert booted.run(*ask, "is-active", "gcs-helper.service") == "active"
+    # A desktop that starts later tells the manager where its display is, and the helper finds it.
+    display, seen = f"{runtime}/wayland-7", f"{runtime}/seen"
+    listens = f"import socket; s = socket.socket(socket.AF_UNIX); s.bind('{display}'); s.listen(); s.accept()"
+    listener = [*own, "--unit=display", "/opt/gcs/bin/python", "-c", f"{listens}; open('{seen}', 'w')"]
+    booted.run(*listener)
+    booted.run(*ask, "set-environment", "WAYLAND_DISPLAY=wayland-7")
+    booted.until(lambda: booted.run("ls", seen, check=False) == seen, "a look at the display")
     booted.run("systemctl", "stop", "manager")
 
 

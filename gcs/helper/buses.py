@@ -50,7 +50,7 @@ class Gnome:
 
     async def idle_s(self) -> float | None:
         """The seconds since the last input; None if there is no GNOME."""
-        said = await _output(self._command)
+        said = await output(self._command)
         try:
             return int(json.loads(said)["data"][0]) / 1000
         except (ValueError, KeyError, IndexError, TypeError):
@@ -75,13 +75,13 @@ class Logind:
 
     async def idle_s(self) -> float | None:
         """The seconds that all screens in use have been idle; None if one of them does not tell."""
-        listed = await _output((self._loginctl, "list-sessions", "--no-legend"))
+        listed = await output((self._loginctl, "list-sessions", "--no-legend"))
         sessions = [words[0] for line in listed.splitlines() if (words := line.split())]
         if not sessions:
             return None
         wanted = [f"--property={name}" for name in _PROPERTIES]
         return screens_idle_s(
-            await _output((self._loginctl, "show-session", *wanted, "--", *sessions)), self._clock()
+            await output((self._loginctl, "show-session", *wanted, "--", *sessions)), self._clock()
         )
 
 
@@ -108,7 +108,7 @@ def _blocks(shown: str) -> Iterator[Mapping[str, str]]:
         yield dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
 
 
-async def _output(command: Sequence[str]) -> str:
+async def output(command: Sequence[str]) -> str:
     """What a command writes; "" if it fails. Cancelling it ends the command."""
     try:
         done = await trio.run_process(command, capture_stdout=True, stderr=subprocess.DEVNULL, check=False)

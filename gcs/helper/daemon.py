@@ -35,7 +35,7 @@ from gcs.helper.limits import Bandwidth, Cpu, Room
 from gcs.helper.meters import METERS, Helping
 from gcs.helper.modesty import be_modest
 from gcs.helper.pause import Control
-from gcs.helper.surroundings import Senses, sources
+from gcs.helper.surroundings import Desktop, Senses
 from gcs.helper.warden import Warden
 from gcs.helper.worker import Badge, Work, Worker
 from gcs.metrics import exposition
@@ -190,7 +190,7 @@ class Helper:
         canary, readers = self._invitation.canary, plugins.load(self._log)
         async with Transport(portal.settings(self._config.fetch), throttle=self._line) as looking:
             check = partial(portal.check, looking, canary) if canary else _is_clear
-            self._warden = warden = Warden(self._offer.terms, Senses(sources()).look, check)
+            self._warden = warden = Warden(self._offer.terms, Senses(Desktop().sources).look, check)
             try:
                 async with trio.open_nursery() as nursery:
                     await nursery.start(Control(warden, self._offer.control).serve)

@@ -4,15 +4,19 @@ Idle time is asked of whoever knows it best: the display first (X11, or under Wa
 GNOME), then logind; where nobody tells, the load of the machine stands in for it. The first answer counts.
 All are asked again at every look, and none may take longer than `PATIENCE_S`. On macOS only the load is
 known, on Windows nothing.
+
+A service of a user starts before the user's desktop, and so without its variables; desktops give them to the
+user's service manager later, which is asked for them at every look.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
@@ -20,13 +24,15 @@ from typing import Final, Protocol
 import trio
 
 from gcs.core.consent import Idle, QuietSpell, Surroundings
-from gcs.helper.buses import Gnome, Logind
+from gcs.helper.buses import Gnome, Logind, output
 from gcs.helper.wayland import Compositor
 from gcs.helper.x11 import Display
 
 PATIENCE_S: Final = 2.0
 POWER: Final = Path("/sys/class/power_supply")
 _LOAD_S: Final = 60.0
+_NAMES: Final = frozenset({"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_SESSION_TYPE"})
+"""The variables by which displays are found."""
 
 
 class Source(Protocol):
@@ -73,8 +79,8 @@ class Load:
 class Senses:
     """Looks around, as often as it is asked to."""
 
-    def __init__(self, sources: Sequence[Source], *, power: Path = POWER) -> None:
-        """The sources are asked in this order."""
+    def __init__(self, sources: Callable[[], Awaitable[Sequence[Source]]], *, power: Path = POWER) -> None:
+        """The sources that there are at a look are asked in their order."""
         self._sources = sources
         self._power = power
 
@@ -84,7 +90,7 @@ class Senses:
         return Surroundings(local_time=now, idle=await self._idle(), on_battery=on_battery(self._power))
 
     async def _idle(self) -> Idle | None:
-        for source in self._sources:
+        for source in await self._sources():
             with trio.move_on_after(PATIENCE_S):
                 seconds = await source.idle_s()
                 if seconds is not None:
@@ -92,24 +98,61 @@ class Senses:
         return None
 
 
-def sources(environ: Mapping[str, str] = os.environ) -> list[Source]:
-    """Everybody on this machine who may know how long the desktop has been idle, the best first."""
-    return list(_sources(environ))
+class Desktop:
+    """Everybody on this machine who may know how long the desktop has been idle."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        """What a session has told its service manager counts more than this environment."""
+        self._environ = environ
+        self._named: Mapping[str, str] | None = None
+        self._displays: list[Source] = []
+        self._others = list(_others(environ))
+
+    async def sources(self) -> list[Source]:
+        """Those that there are now, the best first; the same as before if nothing has changed."""
+        if sys.platform == "linux":
+            named = await self._now()
+            if named != self._named:
+                self._close()
+                self._named, self._displays = named, list(_displays({**self._environ, **named}))
+        return [*self._displays, *self._others]
+
+    def _close(self) -> None:
+        for each in self._displays:
+            if isinstance(each, Compositor):
+                each.close()
+
+    async def _now(self) -> Mapping[str, str]:
+        """The variables that name displays, as the user's service manager has them."""
+        systemctl = _manager(self._environ)
+        if systemctl is None:
+            return {}
+        said = ""
+        with trio.move_on_after(PATIENCE_S):
+            said = await output((systemctl, "--user", "show-environment"))
+        pairs = (line.partition("=")[::2] for line in said.splitlines())
+        return {name: value for name, value in pairs if name in _NAMES and not value.startswith("$")}
 
 
-def _sources(environ: Mapping[str, str]) -> Iterator[Source]:
-    if sys.platform == "linux":
-        on_wayland = "WAYLAND_DISPLAY" in environ or environ.get("XDG_SESSION_TYPE") == "wayland"
-        display: Source | None = None if on_wayland else Display.of(environ)
-        compositor = Compositor.of(environ, clock=time.monotonic)
-        logind = Logind.of(environ, clock=time.monotonic)
-        found: tuple[Source | None, ...] = (
-            display,
-            compositor,
-            Gnome.of(environ) if on_wayland else None,
-            logind,
-        )
-        yield from (source for source in found if source is not None)
+def _manager(environ: Mapping[str, str]) -> str | None:
+    """The command that asks the user's service manager; None if there is none."""
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    if not runtime or not Path(runtime, "systemd", "private").exists():
+        return None
+    return shutil.which("systemctl", path=environ.get("PATH"))
+
+
+def _displays(environ: Mapping[str, str]) -> Iterator[Source]:
+    on_wayland = "WAYLAND_DISPLAY" in environ or environ.get("XDG_SESSION_TYPE") == "wayland"
+    display: Source | None = None if on_wayland else Display.of(environ)
+    compositor: Source | None = Compositor.of(environ, clock=time.monotonic)
+    gnome: Source | None = Gnome.of(environ) if on_wayland else None
+    yield from (source for source in (display, compositor, gnome) if source is not None)
+
+
+def _others(environ: Mapping[str, str]) -> Iterator[Source]:
+    if sys.platform == "linux" and (logind := Logind.of(environ, clock=time.monotonic)) is not None:
+        yield logind
     if hasattr(os, "getloadavg"):
         yield Load(lambda: os.getloadavg()[0], cores=os.cpu_count() or 1, clock=time.monotonic)
 

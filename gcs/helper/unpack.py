@@ -13,15 +13,20 @@ _PREFIX = "gcs-helper-"
 
 def _place() -> str:
     """A directory of our own, in memory if possible; those of helpers that were killed are removed."""
+    forbidden = []
     for parent in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()):  # noqa: S108 - as unique as any
         if not os.path.isdir(parent) or not os.access(parent, os.W_OK | os.X_OK):  # noqa: PTH112 - nothing else is imported
+            continue
+        if os.statvfs(parent).f_flag & getattr(os, "ST_NOEXEC", 0):  # no library can be loaded from there
+            forbidden.append(parent)
             continue
         for name in os.listdir(parent):  # noqa: PTH208
             pid = name[len(_PREFIX) :].partition("-")[0]
             if name.startswith(_PREFIX) and pid.isdigit() and not _lives(int(pid)):
                 shutil.rmtree(os.path.join(parent, name), ignore_errors=True)  # noqa: PTH118
         return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent)
-    raise SystemExit("gcs: there is no directory to unpack the helper into; set TMPDIR to one.")
+    why = f" ({', '.join(forbidden)}: mounted with noexec)" if forbidden else ""
+    raise SystemExit(f"gcs: there is no directory to unpack the helper into{why}; set TMPDIR to one.")
 
 
 def _lives(pid: int) -> bool:
