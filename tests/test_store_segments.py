@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gcs import config
 from gcs.core.urls import key
-from gcs.store import parquet, segments
+from gcs.store import parquet
 from gcs.store.columns import pack_columns, pack_row
 from gcs.store.database import JOURNAL, Database
 from gcs.store.parquet import batch_of_columns

@@ -213,7 +213,7 @@ class Crawl:
         """What may be fetched of some ranges [start, end) has changed."""
         self._bench.review(self._clock())
         self.frontier.release(ranges)
-        self._hosts.unpark(count=LOCATORS)
+        self._locate_more()
 
     @property
     def bench(self) -> Workbench:
@@ -458,7 +458,7 @@ class Crawl:
 
     async def _ask_rules(self, turn: Turn, site: Site, inquiries: Sequence[Inquiry]) -> None:
         await self.inquiries.ask(turn, site, inquiries)
-        self._hosts.unpark()
+        self._locate_more()
 
     # Reading
 
@@ -496,6 +496,11 @@ class Crawl:
             self.frontier.located(site, () if isinstance(found, Failure) else found, self._clock())
             self._work.unpark()
 
+    def _locate_more(self) -> None:
+        """Wake as many of those who find addresses as there are hosts for them."""
+        if self._hosts and self.frontier.to_locate:
+            self._hosts.unpark(count=self.frontier.to_locate)
+
     async def _keep_time(self) -> None:
         """Wake a worker when a host's rest is over, hosts when a retry is due; see when it is all over."""
         began = self._clock()
@@ -506,7 +511,7 @@ class Crawl:
                 self.stop(Ending.TIME)
             self.frontier.wake_due(now)
             self.inquiries.drop_errands(now)
-            self._hosts.unpark(count=LOCATORS)
+            self._locate_more()
             next_at = self._bench.next_at()
             self._wake_another(now)
             if self._is_over():
@@ -556,7 +561,7 @@ class Crawl:
         self._accepted(committed)
         counts = self._store.counts()
         self.tally.grown(counts.done + counts.dropped, counts.accepted)
-        self._hosts.unpark(count=LOCATORS)
+        self._locate_more()
         self._work.unpark()
 
     def _count(self, visit: Visit) -> None:

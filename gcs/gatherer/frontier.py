@@ -166,6 +166,11 @@ class Frontier:
         """When a host that was set aside comes back; 0.0 for all others."""
         return self._aside.get(host, 0.0)
 
+    @property
+    def to_locate(self) -> int:
+        """How many hosts have addresses that are not known, and that nobody is looking for."""
+        return len(self._unlocated)
+
     def unlocated(self) -> Site | None:
         """A host whose addresses are not known yet, each once."""
         return self._unlocated.popleft() if self._unlocated else None
