@@ -88,3 +88,27 @@ def test_cleaning_and_rejections() -> None:
     with pytest.raises(Rejected, match="not http or https"):
         targets.of("ftp://a.test/")
     assert repr(targets.of("http://a.test/")) == "Target('http://a.test/')"
+
+
+@given(st.lists(st.lists(HREFS, max_size=8), max_size=6), st.integers(1, 30))
+def test_only_what_is_unsettled(pages: list[list[str]], remembered: int) -> None:
+    """Who wants no others gets each target until it is settled; and whoever asks for all, all."""
+    targets, settled = Targets(remembered=remembered), set[str]()
+    for hrefs in pages * 3:
+        found = unsettled(targets.resolve(PAGE, hrefs, unsettled=True))
+        meant = {url for href in hrefs if href and href[0] != "#" and (url := expected(PAGE, href))}
+        assert meant - settled <= {target.url for target in found} <= meant
+        settled |= meant
+        for href, target in zip(hrefs, targets.resolve(PAGE, hrefs), strict=True):
+            wanted = expected(PAGE, href) if href and href[0] != "#" else None
+            assert (target.url if target else None) == wanted
+
+
+def test_a_target_can_be_opened_again() -> None:
+    """What was settled too early, as too deep, is given again, though pages have named it in between."""
+    targets = Targets()
+    for _ in range(3):
+        (found,) = unsettled(targets.resolve(PAGE, ["/deep", "/deep"], unsettled=True))
+        found.settled = False
+    (found,) = unsettled(targets.resolve(PAGE, ["/deep"], unsettled=True))
+    assert unsettled(targets.resolve(PAGE, ["/deep"], unsettled=True)) == []

@@ -245,6 +245,18 @@ def test_endless_references(digits: bytes) -> None:
     assert len(read(body, url=URL, content_type="text/html", level="links").hrefs) == 1
 
 
+def test_links_of_a_page_that_is_not_the_utf8_it_claims_to_be() -> None:
+    """At level "links" UTF-8 is believed, but not when the links themselves are something else."""
+    text = "<p>Die größte Straße der Stadt ist schöner als früher, sagen die Bürger, und größer.</p>"
+    body = f'<meta charset=utf-8>{text}<a href="/größe">x</a><a href="/y">y</a>'.encode("windows-1252")
+    levels: list[Level] = ["links", "full"]
+    for level in levels:
+        found = read(body, url=URL, content_type="text/html; charset=utf-8", level=level)
+        assert (found.hrefs, found.charset) == (["/größe", "/y"], "windows-1252")
+    believed = read(body.replace(b"/gr\xf6\xdfe", b"/x"), url=URL, content_type="text/html", level="links")
+    assert (believed.hrefs, believed.charset) == (["/x", "/y"], "utf-8")
+
+
 def test_areas() -> None:
     """The text of an area is its alternative, however many there are and whatever follows."""
     found = read_full(b"<area href=x alt=y> text" * 50_000)

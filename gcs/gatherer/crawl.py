@@ -230,7 +230,7 @@ class Crawl:
         """What may be fetched of some ranges [start, end) has changed."""
         self._bench.review(self._clock())
         self.frontier.release(ranges)
-        self._wake_locators()
+        self._locate_more()
 
     @property
     def bench(self) -> Workbench:
@@ -487,7 +487,7 @@ class Crawl:
 
     async def _ask_rules(self, turn: Turn, site: Site, inquiries: Sequence[Inquiry]) -> None:
         await self.inquiries.ask(turn, site, inquiries)
-        self._hosts.unpark()
+        self._locate_more()
 
     # Reading
 
@@ -525,9 +525,10 @@ class Crawl:
             self.frontier.located(site, () if isinstance(found, Failure) else found, self._clock())
             self._work.unpark()
 
-    def _wake_locators(self) -> None:
-        if self.frontier.has_unlocated:
-            self._hosts.unpark(count=LOCATORS)
+    def _locate_more(self) -> None:
+        """Wake as many of those who find addresses as there are hosts for them."""
+        if self._hosts and self.frontier.to_locate:
+            self._hosts.unpark(count=self.frontier.to_locate)
 
     async def _keep_time(self) -> None:
         """Wake a worker when a host's rest is over, hosts when a retry is due; see when it is all over."""
@@ -540,7 +541,7 @@ class Crawl:
                 self.stop(Ending.TIME)
             self.frontier.wake_due(now)
             self.inquiries.drop_errands(now, counts=self._territory.may_begin())
-            self._wake_locators()
+            self._locate_more()
             next_at = self._bench.next_at()
             self._wake_another(now)
             if self._is_over():
@@ -594,7 +595,7 @@ class Crawl:
         self._accepted(committed)
         counts = self._store.counts()
         self.tally.grown(counts.done + counts.dropped, counts.accepted)
-        self._wake_locators()
+        self._locate_more()
         self._work.unpark()
 
     def _count(self, visit: Visit) -> None:

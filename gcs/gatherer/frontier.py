@@ -167,9 +167,9 @@ class Frontier:
         return self._aside.get(host, 0.0)
 
     @property
-    def has_unlocated(self) -> bool:
-        """Whether there are hosts whose addresses are not known yet."""
-        return bool(self._unlocated)
+    def to_locate(self) -> int:
+        """How many hosts have addresses that are not known, and that nobody is looking for."""
+        return len(self._unlocated)
 
     def unlocated(self) -> Site | None:
         """A host whose addresses are not known yet, each once."""

@@ -75,7 +75,7 @@ class Gatherer:
             rulings=lambda: node.rulings,
         )
         readers = readers or plugins.load(structlog.get_logger())
-        visitor = Visitor(config, Targets(cleaning(config)), admission, readers)
+        visitor = Visitor(config, Targets(cleaning(config)), admission, readers, counts_links=True)
         seen = Expansion.from_bytes(expansion) if expansion else Expansion()
         me, company = f"{node.id} {node.incarnation}", Company(node)
         lent_s = LONGEST_S if config.helpers.sites else sum(AMONG_GATHERERS_S)

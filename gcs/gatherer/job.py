@@ -59,7 +59,7 @@ class Visit:
     """Whether there is something to read."""
     document: Document | None = None
     targets: Sequence[Target | None] = ()
-    """What the links of the document mean, in their order."""
+    """What the links of the document mean, in their order; at level "links" perhaps only new ones."""
     found: list[Found] = field(default_factory=list)
     keep: bool = True
     """Whether the page and its summary are kept."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from enum import Enum, auto
+from typing import Final, Literal
 
 import ada_url
 
@@ -50,12 +51,17 @@ class Target:
         return f"Target({self.url!r})"
 
 
-class _Missing:
+class _Sign(Enum):
+    MISS = auto()
     """What no look-up ever finds."""
+    DONE = auto()
+    """Instead of a target about which nothing is left to be decided, for those who want no others."""
 
 
-_MISS: Final = _Missing()
-_Memo = dict[str, "Target | None"]
+_MISS: Final = _Sign.MISS
+_DONE: Final = _Sign.DONE
+_Known = Target | Literal[_Sign.DONE] | None
+_Memo = dict[str, _Known]
 
 
 class _Generation:
@@ -91,9 +97,12 @@ class Targets:
         """The target of an absolute URL; raises Rejected with the reason why it cannot be crawled."""
         return self._intern(canonical(url, self._cleaning))
 
-    def resolve(self, page: str, hrefs: Iterable[str], base: str = "") -> list[Target | None]:
+    def resolve(
+        self, page: str, hrefs: Iterable[str], base: str = "", *, unsettled: bool = False
+    ) -> list[Target | None]:
         """What each link of a page means; None for what cannot be crawled. `page` is a canonical URL.
 
+        With `unsettled` those are left out about which nothing has to be decided, as far as that is known.
         The loop is written out: it runs for every link of every page.
         """
         if self._young.size > self._generation:
@@ -108,39 +117,43 @@ class Targets:
         for href in hrefs:
             if "#" in href:
                 href = href[: href.index("#")]  # noqa: PLW2901 - the same link, shorter
-            first = href[:1]
+            first, name, memo = href[:1], href, relative
             if first == "/":
-                target = relative.get(href, _MISS)
-                if target is _MISS:
-                    target = self._learn(relative, root, href, href, page)
-            elif href.startswith(("http://", "https://")):
-                target = absolute.get(href, _MISS)
-                if target is _MISS:
-                    target = self._learn(absolute, "", href, href, page)
-            elif not first:
-                target = None
-            elif ":" not in href and first not in _NOT_PLAIN:
-                written = _from_above(directory, href) if first == "." else directory + href
-                target = relative.get(written, _MISS)
-                if target is _MISS:
-                    target = self._learn(relative, root, written, href, page)
+                pass
+            elif first == "h" and href.startswith(("http://", "https://")):
+                memo = absolute
+            elif first and ":" not in href and first not in _NOT_PLAIN:
+                name = _from_above(directory, href) if first == "." else directory + href
             else:
-                target = self._unusual(href, page)
-            found.append(target)  # type: ignore[arg-type] # _MISS never gets here
+                found.append(self._unusual(href, page) if first else None)
+                continue
+            target = memo.get(name, _MISS)
+            if target is _MISS:
+                target = self._learn(memo, root if memo is relative else "", name, href, page)
+            if target is _DONE:
+                if unsettled:
+                    continue  # it is in the processor's caches, where a target is not
+                target = self._meant(root if memo is relative else "", name, href, page)
+            elif unsettled and (target is None or target.settled):
+                memo[name] = _DONE
+            found.append(target)
         return found
 
-    def _learn(self, memo: _Memo, root: str, name: str, href: str, page: str) -> Target | None:
+    def _learn(self, memo: _Memo, root: str, name: str, href: str, page: str) -> _Known:
         """What a link means that this generation has not met; the last one may have."""
         old = self._old.by_root.get(root, {}) if root else self._old.absolute
         target = old.get(name, _MISS)
-        if isinstance(target, _Missing):
-            unusual = href.startswith(("//", "/\\")) or not _DROPPED.isdisjoint(href)
-            target = self._unusual(href, page) if unusual else self._of_or_none(root + name)
-        elif target is not None:
+        if target is _MISS:
+            target = self._meant(root, name, href, page)
+        elif target is not None and target is not _DONE:
             target = self._young.targets.setdefault(target.url, target)
         memo[name] = target
         self._young.size += 1
         return target
+
+    def _meant(self, root: str, name: str, href: str, page: str) -> Target | None:
+        unusual = href.startswith(("//", "/\\")) or not _DROPPED.isdisjoint(href)
+        return self._unusual(href, page) if unusual else self._of_or_none(root + name)
 
     def _of_or_none(self, url: str) -> Target | None:
         try:

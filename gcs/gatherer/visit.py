@@ -37,11 +37,19 @@ class Visitor:
     """Decides, at once and without waiting for anything, what an outcome means."""
 
     def __init__(
-        self, config: Config, targets: Targets, admission: Admission, plugins: Plugins = NONE
+        self,
+        config: Config,
+        targets: Targets,
+        admission: Admission,
+        plugins: Plugins = NONE,
+        *,
+        counts_links: bool = False,
     ) -> None:
+        """`counts_links`: what pages link to is wanted, also if it is known."""
         self._log = structlog.get_logger()
         self._level: Level = "links" if config.summary.level == "links" else "full"
         self._plugins = plugins
+        self._only_new = self._level == "links" and not counts_links
         self._agent = config.fetch.agent
         self._max_wait_s = config.fetch.max_wait_s
         self._targets, self.admission = targets, admission
@@ -215,9 +223,10 @@ class Visitor:
 
     def _follow_links(self, visit: Visit, document: Document) -> None:
         job, depth = visit.job, visit.job.queued.depth + 1
-        targets = self._targets.resolve(job.url, document.hrefs, document.base)
-        visit.targets = targets
-        followed, rels = targets, document.rels
+        rels = document.rels
+        only_new = self._only_new and isinstance(rels, str)
+        targets = self._targets.resolve(job.url, document.hrefs, document.base, unsettled=only_new)
+        followed = visit.targets = targets
         if isinstance(rels, str):
             followed = targets if is_followed(rels) else []
         elif len(rels) == len(targets):

@@ -22,7 +22,7 @@ from gcs.store.records import Batch, Committed, Finished, Found
 from gcs.store.store import Store
 from gcs.world import World
 
-BATCH: Final = 64
+BATCH: Final = 128
 HEAVY: Final = 8_000
 """URLs that others add to a batch at most, unless one part has more: nothing is taken off the queue while a
 batch is decided about."""

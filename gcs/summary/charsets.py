@@ -88,7 +88,8 @@ def decode(
     """A body in UTF-8; never raises: what cannot be read becomes U+FFFD.
 
     `label` is that of the header; `markup` says whether tags may declare it; `domain` hints at the language.
-    What is declared is `believed` without a look by those who want the links and not the text.
+    What is declared is `believed` without a look by those who want the links and not the text; whether UTF-8
+    was right they see by the links.
     """
     plain_ascii = body.isascii() and b"\0" not in body and b"\x1b" not in body
     if not plain_ascii:
@@ -99,9 +100,11 @@ def decode(
     declared = declared or _declared_inside(body[:_PRESCAN_BYTES], markup=markup)
     if plain_ascii:
         return Decoded(body, Charset(declared or UTF_8, declared, ASCII))
+    if believed and declared == UTF_8 and b"\0" not in body:
+        return Decoded(body, Charset(UTF_8, UTF_8, ""))
     if declared not in _SEVEN_BITS and _is_utf8(body):
         return Decoded(body, Charset(UTF_8, declared, UTF_8))
-    if believed and declared and declared != UTF_8:
+    if believed and declared:
         return _read(body, Charset(declared, declared, ""))
     detected = detect(body, declared=declared, domain=domain)
     return _read(body, Charset(detected or declared or WINDOWS_1252, declared, detected))

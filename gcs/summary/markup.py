@@ -8,6 +8,8 @@ may also end with the page, so nothing is read more often than a few times.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from html import unescape
 from html.entities import html5
 
@@ -33,8 +35,9 @@ def raw(name: str, *, kept: bool = False) -> str:
 
 
 _RAW_NAMES = ("script", "style", "textarea", "xmp", "noembed", "noframes")
-SKIPPED = rf"(?=[sStTxXnN])(?:{'|'.join(map(raw, _RAW_NAMES))})"
-OTHER = rf"""(?i:(link|meta|base|(?P<inner>i)?+frame){NAME_ENDS})({ATTRIBUTE}*+)(>|\Z)
+SKIPPED = rf"(?=[sS][cCtT]|[tT][eE]|[xX]|[nN][oO])(?:{'|'.join(map(raw, _RAW_NAMES))})"
+OTHER = rf"""(?=[lL][iI][nN]|[mM][eE]|[bB][aA]|[fFiI])
+    (?i:(link|meta|base|(?P<inner>i)?+frame){NAME_ENDS})({ATTRIBUTE}*+)(>|\Z)
     (?(inner){raw_content("iframe")})"""
 """The tags that `Head` takes in: groups for the name, one more, the attributes, and the end."""
 
@@ -83,8 +86,12 @@ def escaped(value: str) -> bytes:
     return value.replace("&", "&amp;").encode("utf-8")
 
 
-def pairs(attributes: bytes) -> dict[str, str]:
-    """The attributes of a tag by their names in small letters, resolved; of several alike the first."""
+@lru_cache(maxsize=256)
+def pairs(attributes: bytes) -> Mapping[str, str]:
+    """The attributes of a tag by their names in small letters, resolved; of several alike the first.
+
+    Remembered, since the pages of a site have many tags in common: those of their heads.
+    """
     found = {
         name.lower(): double or single or bare
         for name, double, single, bare in reversed(_PAIR.findall(attributes))

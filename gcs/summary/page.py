@@ -11,7 +11,7 @@ Invariant: both levels give the same links in the same order.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
@@ -120,7 +120,7 @@ def look(body: bytes) -> Page:
     return _page(links, head, title, lang, headings[: records.MAX_HEADINGS])
 
 
-def _put_anchor(links: _Links, at: int, said: dict[str, str], text: bytes, *, is_area: bool) -> None:
+def _put_anchor(links: _Links, at: int, said: Mapping[str, str], text: bytes, *, is_area: bool) -> None:
     """A link that is not spelled as nearly all are."""
     if is_area:
         text = escaped(said.get("alt", ""))

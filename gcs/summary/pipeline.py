@@ -89,7 +89,12 @@ def summarise(part: Part) -> Document:
         believed=only_links,
     )
     if markup and only_links:
-        return read_links(utf8, charset=charset, media_type=media_type)
+        document = read_links(utf8, charset=charset, media_type=media_type)
+        if utf8 is part.body and not charset.detected and "\ufffd" in "".join(document.hrefs):
+            # It is not the UTF-8 that it was believed to be.
+            utf8, charset = decode(part.body, part.charset_label, domain=domain)
+            document = read_links(utf8, charset=charset, media_type=media_type)
+        return document
     if markup:
         return read_full(utf8, charset=charset, media_type=media_type, domain=domain)
     if only_links:

@@ -35,7 +35,7 @@ _ANCHOR = rf"""[aA](?i:rea)?+{NAME_ENDS}(?:(?!(?i:href)[\t\n\f\r />=]){ATTRIBUTE
 _SCANNED = tags(
     *(_USUAL, _ANCHOR, COMMENT, SKIPPED, OTHER, raw("title"), BOGUS),
     # What is in these tags belongs to them at the other level, so it does here.
-    rf"[hH](?:[1-6]|(?i:tml)){NAME_ENDS}{ATTRIBUTE}*+",
+    rf"[hH](?:[1-6]|(?i:tml))(?=[\t\n\f\r /]){ATTRIBUTE}*+",
     begin="(?=[aAbBfFhHiIlLmMnNsStTxX!?]|/[^a-zA-Z])",
 )
 _LARGE_BYTES = 1 << 20
@@ -50,21 +50,16 @@ class Scanned(NamedTuple):
 
 def scan(body: bytes) -> Scanned:
     """The links of a page in UTF-8, in its order and one more than MAX_LINKS at most; what other tags say."""
-    found: list[bytes] = []
-    head = Head()
-    for usual, double, single, bare, closed, name, _, attributes, other_closed in all_found(
-        _SCANNED, body, MAX_LINKS
-    ):
-        if usual:
-            found.append(usual)
-        elif closed:
-            if href := double or single or bare:
-                found.append(href)
+    found, head = all_found(_SCANNED, body, MAX_LINKS), Head()
+    hrefs = [groups[0] for groups in found]
+    for at in [at for at, href in enumerate(hrefs) if not href]:
+        _, double, single, bare, closed, name, _, attributes, other_closed = found[at]
+        if closed:
+            hrefs[at] = double or single or bare
         elif other_closed:
             _, target = head.add(name.lower().decode("ascii"), pairs(attributes))
-            if target:
-                found.append(escaped(target))
-    return Scanned(values(found[: MAX_LINKS + 1]), head)
+            hrefs[at] = escaped(target)
+    return Scanned(values(list(filter(None, hrefs))[: MAX_LINKS + 1]), head)
 
 
 def all_found(pattern: re.Pattern[bytes], body: bytes, most: int) -> list[tuple[bytes, ...]]:
