@@ -600,7 +600,8 @@ class Crawl:
 
     def _count(self, visit: Visit) -> None:
         outcome, document = visit.outcome, visit.document
-        self.findings.saw(visit)
+        if self._territory is not ALONE:  # nobody can watch one that is alone
+            self.findings.saw(visit)
         if isinstance(outcome, Response):
             self._answered_at = self._clock()
             kind = document.format if document else outcome.headers.get("content-type", "").partition(";")[0]
