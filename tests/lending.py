@@ -22,7 +22,7 @@ from gcs.gatherer.links import Targets
 from gcs.gatherer.seeds import cleaning
 from gcs.gatherer.visit import Visitor
 from gcs.helper.books import SiteBooks
-from gcs.helper.desks import Desk, Presence
+from gcs.helper.desks import PRESENT_S, Desk, Presence
 from gcs.helper.lender import Lender
 from gcs.helper.papers import KEY_BYTES
 from gcs.helper.sites import Site
@@ -53,11 +53,15 @@ class Scene:
         """Where a helper works."""
         return Desk(self.client, self.config, self.site.desk(helper))
 
-    def invite(self, *helpers: str) -> None:
+    def invite(self, *helpers: str, key: bytes = b"") -> None:
         """Let some help, each with a key of its own."""
         for helper in helpers:
-            invited = Invited(self.site.name, helper.encode().ljust(KEY_BYTES, b"."))
+            invited = Invited(self.site.name, (key or helper.encode()).ljust(KEY_BYTES, b"."))
             self.rulings = self.rulings.invite(helper, invited, SITE_KEY, self.rulings.epoch + 1)
+
+    def record(self, helper: str) -> str:
+        """Under which name it is kept whether a helper is trusted."""
+        return self.lender._books.record(self.site.desk(helper))
 
     def badge(self, helper: str) -> Badge:
         """Who a helper is."""
@@ -77,8 +81,14 @@ class Scene:
 
     async def help(self, helper: str, **options: Any) -> None:
         """Help until cancelled."""
-        await self.say(helper)
-        await self.worker(helper, **options).run()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._go_on_saying, helper)
+            await self.worker(helper, **options).run()
+
+    async def _go_on_saying(self, helper: str) -> None:
+        while True:
+            await self.say(helper)
+            await trio.sleep(PRESENT_S / 3)
 
     async def run(self, seeds: Sequence[str]) -> Ending:
         """Crawl to the end."""
@@ -99,31 +109,39 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(config: Config, directory: Path, *, site: str = "office") -> AsyncIterator[Scene]:
-    """A crawl of one gatherer that lends to a site."""
-    visitor = Visitor(config, Targets(cleaning(config)), Admission(config, year=datetime.now(UTC).year))
+async def scene(
+    config: Config, directory: Path, *, site: str = "office", redis: str = "", trust: bytes = b""
+) -> AsyncIterator[Scene]:
+    """A crawl of one gatherer that lends to a site, whose spaces are in memory or on a Redis."""
+    parts: list[Scene] = []
+    admission = Admission(config, year=datetime.now(UTC).year, rulings=lambda: parts[0].rulings)
+    visitor = Visitor(config, Targets(cleaning(config)), admission)
     async with (
         Transport(config.fetch) as transport,
-        memory.connect(memory.Server()) as client,
+        tuplespace.connect(redis) if redis else memory.connect(memory.Server()) as client,
     ):
         with Store.open(directory, config.store, resume=True) as store:
             crawl = Crawl(config, store, transport, visitor, Expansion())
-            parts: list[Scene] = []
 
             async def again(keys: Sequence[str]) -> None:
                 parts[0].again += keys
                 await crawl.commit(Batch(again=list(keys)))
 
+            def barred(key: str) -> bool:
+                return parts[0].rulings.is_barred(key)
+
             books = SiteBooks([Site.of(site)], lambda: parts[0].rulings)
             lender = Lender(
                 crawl,
-                config,
+                lambda: parts[0].config,
                 ME,
                 lambda name: Desk(client, config, name),
                 books,
-                epoch=lambda: parts[0].rulings.epoch,
+                epoch=lambda: parts[0].rulings.epoch if parts else 0,
+                barred=barred,
                 members=lambda: 1,
                 again=again,
+                trust=trust,
             )
             crawl.loans.lending = lender
             async with Transport(config.fetch) as helping:

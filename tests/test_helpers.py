@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from contextlib import closing
 from pathlib import Path
 
+import msgpack
 import pytest
 import redis
 
+from gcs.helper.desks import _SUMMARIES, HELPER, SUMMARIES
 from gcs.helper.invitation import Invitation
+from gcs.helper.papers import ANSWER
 from gcs.simulate.verdict import read_log
+from tests import forging
 from tests.crawling import gcs_here, server
 from tests.gatherers import Gatherers, gatherers
 from tests.servers import PASSWORD, redis_server
@@ -208,6 +213,39 @@ def test_who_cannot_be_invited_is_not(tmp_path: Path) -> None:
         into.write_text("mine")
         said = gcs_here("helper", "invite", "x", "--site", "office", "--into", str(into), *settings)
         assert (said.exit_code, into.read_text()) == (2, "mine")
+
+
+@pytest.mark.parametrize("site", [SITE, "helpers.sites=world:open"])
+def test_no_tuple_ends_a_gatherer(tmp_path: Path, site: str) -> None:
+    """What a helper writes past the client, with its own rights, ends neither gatherers nor commands."""
+    with (
+        server(tmp_path / "web", 5, hosts=5, pages=100) as served,
+        redis_server() as node,
+        gatherers(node, served, tmp_path / "g", [site, "member.leave_when_finished=false"]) as group,
+    ):
+        invitation = invited(group, "desktop")
+        group.start("one")
+        group.until(lambda members: "one" in members, "it to be there")
+        me = group.members()["one"].id
+        space = f"{group.config.crawl.name}:{SUMMARIES}:{invitation.desk}"
+        answer, presence = (ANSWER, me, "x", "desktop", b""), (HELPER, "desktop", b"")
+        with connection(invitation) as theirs:
+            for fields, junk in itertools.product((answer, presence), (b"\xc1", b"", msgpack.packb(7))):
+                forging.write(theirs, space, _SUMMARIES, fields, junk)
+            forging.write(theirs, space, _SUMMARIES, answer, msgpack.packb([*answer[:4], 7]))
+            forging.write(theirs, space, _SUMMARIES, presence, msgpack.packb([*presence[:2], 7]))
+            forging.write(theirs, space, _SUMMARIES, answer, msgpack.packb([*answer[:4], bytes(8 << 20)]))
+            settings = ["-s", f"redis.url={node.url}", "-s", site]
+            said = gcs_here("helper", "list", *settings)
+            assert said.exit_code == 0, said.output
+            assert "desktop" in said.output
+            assert gcs_here("status", *settings).exit_code == 0
+        group.seed(served.web.seeds)
+        group.until(lambda members: members["one"].pulse.standing == "finished", "it to finish")
+        child = group.processes["one"].child
+        assert child is not None
+        assert child.poll() is None
+        assert served.judged().coverage == 1.0
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import trio
 
 from gcs.core.trust import NEW
 from gcs.gatherer.crawl import Ending
-from gcs.helper import lender, papers
+from gcs.helper import clerk, lender, papers
 from gcs.helper.desks import HELPER
 from gcs.helper.papers import ANSWER, BUNDLE, VERSION, Answer, Bundle, Page
 from gcs.simulate.web import Web, judge
@@ -64,7 +64,7 @@ async def test_lent_hosts_keep_their_distance(site: str, tmp_path: Path) -> None
         async with scene(config, tmp_path / "store", site=site) as made, trio.open_nursery() as nursery:
             made.invite("one", "two")
             for _ in range(NEW):
-                made.lender.scrutiny.trust.passed("one")
+                made.lender.scrutiny.trust.passed(made.record("one"), 0)
             nursery.start_soon(made.help, "one")
             nursery.start_soon(made.help, "two")
             with trio.move_on_after(20):
@@ -170,9 +170,9 @@ async def test_strangers_are_confirmed(tmp_path: Path) -> None:
                 assert await made.run(served.web.seeds) is Ending.FINISHED
                 nursery.cancel_scope.cancel()
             trust = made.lender.scrutiny.trust
-            assert not trust.is_new("one")
-            assert not trust.is_new("two")
-            assert trust.record("one").wrong == trust.record("two").wrong == 0
+            assert not trust.is_new(made.record("one"))
+            assert not trust.is_new(made.record("two"))
+            assert trust.record(made.record("one")).wrong == trust.record(made.record("two")).wrong == 0
             assert made.again == []
             assert made.crawl.tally.helped > 100
         served.flush()
@@ -235,8 +235,8 @@ async def test_liars_are_found_out(tmp_path: Path, honest: int) -> None:
                 assert await made.run(served.web.seeds) is Ending.FINISHED
                 nursery.cancel_scope.cancel()
             trust = made.lender.scrutiny.trust
-            assert trust.record("liar").wrong >= 1
-            assert trust.record("one").wrong == 0
+            assert trust.record(made.record("liar")).wrong >= 1
+            assert trust.record(made.record("one")).wrong == 0
             assert liar.answers <= honest + 40
         served.flush()
         seen = judge(served.log, served.web)
@@ -251,7 +251,7 @@ async def test_what_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     """Forged, foreign, repeated, oversized and senseless answers harm nobody, and are counted."""
     soon(monkeypatch)
     monkeypatch.setattr(lender, "_SLACK_S", 3.0)
-    monkeypatch.setattr(lender, "_PENANCE_S", 0.001)
+    monkeypatch.setattr(clerk, "_PENANCE_S", 0.001)
     web = Web(3, hosts=20, pages=300, plain=True, slowness=0.0)
     async with serve(web, tmp_path, latency_s=0.01) as served:
         config = configured(served.hosts, fetch=FEW, helpers={"bundle": 2})
@@ -271,6 +271,7 @@ async def test_what_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
                     said["rounds"] += 1
                     _, id_, data = await desk.urls.in_(BUNDLE, str, bytes)
                     assert isinstance(data, bytes)
+                    await desk.summaries.out(ANSWER, ME, str(id_), "one", b"x")
                     for what in (
                         b"",
                         b"junk",
@@ -282,7 +283,6 @@ async def test_what_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
                     ):
                         await desk.summaries.out(ANSWER, ME, str(id_), "bad", what)
                     await desk.summaries.out(ANSWER, ME, "nobody's", "bad", b"x")
-                    await desk.summaries.out(ANSWER, ME, str(id_), "one", b"x")
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(attack)
@@ -290,8 +290,8 @@ async def test_what_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
                 assert await made.run(served.web.seeds) is Ending.FINISHED
                 nursery.cancel_scope.cancel()
             trust = made.lender.scrutiny.trust
-            assert trust.is_barred("bad")
-            assert trust.record("one").wrong == 0
+            assert trust.is_barred(made.record("bad"))
+            assert trust.record(made.record("one")).wrong == 0
             assert {"seal", "form", "size", "unknown", "stranger"} <= made.lender.account.refused.keys()
             assert made.lender.account.returned > 10
         served.flush()

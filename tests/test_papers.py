@@ -135,6 +135,30 @@ class TestAnswer:
             Answer.opened(papers._sealed(KEY, (papers.ANSWER, *NAMES), inside), KEY, *NAMES)
 
 
+class TestText:
+    @pytest.mark.parametrize(
+        "document",
+        [
+            Document(format="a\x1b[2J"),
+            Document(language="a\x1b[2J"),
+            Document(charset="a\n"),
+            Document(charset_declared="a\x00"),
+            Document(charset_detected="a\x9b"),
+        ],
+    )
+    def test_what_is_shown_has_no_control_characters(self, document: Document) -> None:
+        page = told(document=document)
+        sealed = Answer(papers.VERSION, 0, True, [page]).sealed(KEY, *NAMES)
+        with pytest.raises(Refused) as refused:
+            Answer.opened(sealed, KEY, *NAMES)
+        assert refused.value.why is Refusal.FORM
+
+    def test_nor_has_the_reason_of_a_failure(self) -> None:
+        sealed = Answer(papers.VERSION, 0, True, [Page(0, failure="dns\n")]).sealed(KEY, *NAMES)
+        with pytest.raises(Refused):
+            Answer.opened(sealed, KEY, *NAMES)
+
+
 class TestPage:
     def test_it_tells_of_the_response(self) -> None:
         found = told().response(bundle())
@@ -165,6 +189,12 @@ class TestPage:
             {"total_s": 11.5},
             {"total_s": float("nan")},
             {"address": "192.0.2.1\r\nX: y"},
+            {"address": "fe80::1%x\r\nWARC-Type: response"},
+            {"address": "fe80::1%eth0"},
+            {"head": b"HTTP/1.1 200 OK\r\nX: \x1b[2J\r\n\r\n"},
+            {"head": b"HTTP/1.1 200 OK\r\nX: a\rb\r\n\r\n"},
+            {"request": b"GET / HTTP/1.1\r\nHost: example.org\r\nX: \x00\r\n\r\n"},
+            {"document": Document(language="x-pills")},
             {"head": b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"},
             {"head": b"HTTP/1.1 200 OK\r\n"},
             {"request": b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\nGET / HTTP/1.1\r\n\r\n"},

@@ -86,3 +86,12 @@ def test_tallies_add_up() -> None:
     merged.merge(one, other)
     assert merged == all_of_it
     assert other.pages == 34
+
+
+def test_only_languages_are_counted_as_languages() -> None:
+    """What others say a language is called, without end, takes no room."""
+    tally = Tally()
+    for n in range(1000):
+        tally.answered("h", 200, "text/html", f"x-{n}", 1)
+    tally.answered("h", 200, "text/html", "de", 1)
+    assert tally.languages == {"de": 1}

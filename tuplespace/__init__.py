@@ -28,6 +28,7 @@ from tuplespace.errors import (
     TupleError,
     TupleSpaceError,
     Unavailable,
+    Unreadable,
 )
 from tuplespace.fields import ANY, DEAD_LETTER, Field, Limits, Tuple
 from tuplespace.space import Space, Spaces, Taken, Watch
@@ -61,6 +62,7 @@ __all__ = [
     "TupleError",
     "TupleSpaceError",
     "Unavailable",
+    "Unreadable",
     "Watch",
     "connect",
     "election",

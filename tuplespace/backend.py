@@ -91,6 +91,13 @@ class Statistics:
 class Backend(Protocol):
     """The atomic steps of one space. Cancelling any of them loses no tuple."""
 
+    @property
+    def unreadable(self) -> int:
+        """What this client has found in place of tuples so far, and dropped.
+
+        That is what is no tuple, another one than its head says, or longer than this client reads.
+        """
+
     async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
         """Write these tuples; all or none up to `batch_limit`."""
 

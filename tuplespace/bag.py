@@ -147,7 +147,21 @@ class Bag:
     # Finding
 
     def find(self, template: Template, now: float) -> Iterator[int]:
-        """Numbers of waiting tuples that match, oldest first."""
+        """Numbers of waiting tuples that match and are not too long, oldest first."""
+        return (n for n in self._matching(template, now) if not self._is_too_long(n, template))
+
+    def shed(self, template: Template, now: float) -> int:
+        """Drop waiting tuples that match and are longer than wanted; how many there were."""
+        numbers = [n for n in self._matching(template, now) if self._is_too_long(n, template)]
+        for number in numbers:
+            self._unstand(number)
+            del self.tuples[number]
+        return len(numbers)
+
+    def _is_too_long(self, number: int, template: Template) -> bool:
+        return len(self.tuples[number].item.payload) > template.longest
+
+    def _matching(self, template: Template, now: float) -> Iterator[int]:
         self.agree(template.tag, template.positions)
         self.sweep(now)
         found = [
@@ -286,7 +300,8 @@ class Bag:
     def _offer(self, number: int, stored: Stored, now: float) -> None:
         """Show a tuple to those who wait to read it, hand it to the first taker, or let it stand."""
         delivery = self._delivery(number)
-        waiting = [w for w in self.waiters if w.template.matches(stored.item.fields)]
+        size, fields = len(stored.item.payload), stored.item.fields
+        waiting = [w for w in self.waiters if size <= w.template.longest and w.template.matches(fields)]
         for reader in [w for w in waiting if w.terms is None]:
             self.waiters.remove(reader)
             reader.hand(delivery)

@@ -10,7 +10,8 @@ TupleSpaceError
 ├── Fenced               a write carried an older token than one already seen
 ├── LeadershipLost       this holder's lease on an election has ended
 ├── SpaceFull            the server is at its memory limit; takes and commits still work
-├── ServerError          the server refused a request (rights, configuration)
+├── ServerError          the server refused a request (rights, configuration), or its answer makes no sense
+├── Unreadable           what was replaced was no tuple
 ├── ClientClosed         the client was used after it was closed
 └── EmbeddedError        the private server could not be started
 """
@@ -60,6 +61,10 @@ class SpaceFull(TupleSpaceError):
 
 class ServerError(TupleSpaceError):
     """The server refused a request for a reason that waiting does not cure."""
+
+
+class Unreadable(TupleSpaceError):
+    """What stood in the space for a tuple was none; it is gone."""
 
 
 class AddressError(TupleSpaceError, ValueError):

@@ -73,6 +73,7 @@ class Limits:
             raise TupleError(f"limits are at most 512 MiB and a depth of {DEEPEST}, not {self}")
 
 
+_LIMITS: Final = Limits()
 Index = Mapping[str, tuple[int, ...]]
 
 
@@ -107,6 +108,8 @@ class Template:
     positions: tuple[int, ...]
     mask: int
     tokens: tuple[bytes, ...]
+    longest: int
+    """No tuple with more bytes is wanted."""
 
     @property
     def exact(self) -> bool:
@@ -125,6 +128,16 @@ class Template:
             return False
         given = [p for i, p in enumerate(self.positions) if self.mask >> i & 1]
         return all(token_of(fields[p]) == t for p, t in zip(given, self.tokens, strict=True))
+
+    def read(self, payload: object) -> Tuple | None:
+        """The tuple that was asked for; None for bytes that are not one.
+
+        A space is shared: others can write bytes under a head that promises something else.
+        """
+        if not isinstance(payload, bytes) or len(payload) > self.longest:
+            return None
+        fields = readable(payload)
+        return fields if fields is not None and self.matches(fields) else None
 
 
 def declare(index: Mapping[str, Sequence[int]]) -> Index:
@@ -162,9 +175,7 @@ def prepare(fields: Sequence[Field], index: Index, limits: Limits, ttl_s: float 
     return Item(whole, signature, positions, tokens, payload, ttl_s)
 
 
-def compile_template(
-    fields: Sequence[TemplateField], index: Index, max_depth: int = Limits().max_depth
-) -> Template:
+def compile_template(fields: Sequence[TemplateField], index: Index, limits: Limits = _LIMITS) -> Template:
     """Turn what the user asked for into one bucket; raises TemplateError when that cannot be."""
     if not fields or type(fields[0]) is not str:
         raise TemplateError("a template starts with a tag, a str")
@@ -176,7 +187,7 @@ def compile_template(
     mask = 0
     given: list[Field] = []
     for at, field in enumerate(fields[1:], start=1):
-        code, actual = _formal(field, max_depth)
+        code, actual = _formal(field, limits.max_depth)
         pattern.append(code)
         if not actual:
             continue
@@ -192,7 +203,8 @@ def compile_template(
         given.append(field)
     try:
         tag_token(tag)
-        return Template(tag, "".join(pattern), positions, mask, tuple(token_of(f) for f in given))
+        given_tokens = tuple(token_of(f) for f in given)
+        return Template(tag, "".join(pattern), positions, mask, given_tokens, limits.max_bytes)
     except TupleError as error:
         raise TemplateError(str(error)) from None
 
@@ -250,6 +262,20 @@ def encode(fields: Field) -> bytes:
 def decode(payload: bytes) -> Tuple:
     """The tuple that was encoded."""
     fields: Tuple = msgpack.unpackb(payload, use_list=False, ext_hook=_narrow, strict_map_key=True)
+    return fields
+
+
+def readable(payload: object) -> Tuple | None:
+    """The tuple that was encoded; None for whatever else somebody has written."""
+    if not isinstance(payload, bytes):
+        return None
+    try:
+        fields: object = decode(payload)
+        if not isinstance(fields, tuple) or not fields:
+            return None
+        signature_of(fields, DEEPEST)
+    except (ValueError, TypeError, RecursionError):
+        return None
     return fields
 
 

@@ -43,6 +43,7 @@ class MemoryBackend:
         self._nursery = nursery
         self._closed = False
         self._lines: set[trio.lowlevel.ParkingLot] = set()
+        self.unreadable = 0
 
     async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
         await self._step()
@@ -51,6 +52,7 @@ class MemoryBackend:
     async def take(self, template: Template, many: int, terms: Terms, *, wait: bool) -> Grant | None:
         await self._step()
         name = self._name()
+        self._shed(template)
         deliveries = self._bag.take(name, template, many, terms, trio.current_time())
         if not deliveries:
             if not wait:
@@ -61,6 +63,7 @@ class MemoryBackend:
     async def remove(self, template: Template) -> Tuple | None:
         await self._step()
         name, now = self._name(), trio.current_time()
+        self._shed(template)
         deliveries = self._bag.take(name, template, 1, Terms(1.0), now)
         self._bag.commit(name, [], now)
         return deliveries[0].fields if deliveries else None
@@ -102,6 +105,7 @@ class MemoryBackend:
 
     async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
         await self._step()
+        self._shed(template)
         return self._bag.swap(template, item, trio.current_time(), fence)
 
     async def watch(self, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -134,6 +138,9 @@ class MemoryBackend:
         if self._closed:
             raise ClientClosed("this client is closed")
         await trio.lowlevel.checkpoint()
+
+    def _shed(self, template: Template) -> None:
+        self.unreadable += self._bag.shed(template, trio.current_time())
 
     def _name(self) -> bytes:
         return next(self._names).to_bytes(14, "big")

@@ -40,8 +40,9 @@ from tuplespace.errors import (
     TemplateError,
     TupleSpaceError,
     Unavailable,
+    Unreadable,
 )
-from tuplespace.fields import Item, Template, Tuple, decode
+from tuplespace.fields import Item, Template, Tuple, readable
 from tuplespace.pump import Call
 
 SLOTS: Final = 512
@@ -95,8 +96,11 @@ class Attempt:
 class Waiter:
     """A task that may have to wait. `settled` when it has something, or must ask anew, or has failed."""
 
+    template: Template
     in_line: bool = False
     delivery: Delivery | None = None
+    unreadable: bool = False
+    """Whether it was handed something that is no tuple, or not the one that it waits for."""
     failure: TupleSpaceError | None = None
     settled: trio.Event = field(default_factory=trio.Event)
 
@@ -105,6 +109,13 @@ class Waiter:
         if not self.settled.is_set():
             self.delivery, self.failure = delivery, failure
             self.settled.set()
+
+    def hand(self, payload: object, tries: int) -> None:
+        """Wake the task, once, with what the server says was handed over."""
+        if not self.settled.is_set():
+            fields = self.template.read(payload)
+            self.unreadable = fields is None
+            self.settle(delivery=None if fields is None else Delivery(fields, tries))
 
 
 class RemoteBackend:
@@ -127,6 +138,7 @@ class RemoteBackend:
         self._tick_now = trio.Event()
         self._outs = Combiner(self.spawn, self._out_alone, self._out_together, _fitting)
         self._removes: dict[Template, Combiner] = {}
+        self.unreadable = 0
 
     async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
         arguments = wire.tuples(items)
@@ -161,48 +173,69 @@ class RemoteBackend:
         arguments = [
             wire.terms(terms), *wire.bucket(template), b"%d" % many, b"1" if wait else b"",
         ]  # fmt: skip
-        declared = wire.declaration(template)
+        declared = (*wire.declaration(template), b"%d" % template.longest)
         if wait:
             await self._listen(b"mail:" + self._mailbox, self._heard_mail)
         turn = b""
         while True:
-            with self._waiter() as (name, waiter):
+            with self._waiter(template) as (name, waiter):
                 reply = await self._guarded("take", [name, *arguments, turn, *declared])
+                self.unreadable += reply[1]
                 if reply[0] == b"got":
-                    return self._grant(name, wire.deliveries(reply[1:]), terms)
-                if reply[0] == b"none":
+                    deliveries = wire.deliveries(reply[2:], template)
+                    # What cannot be read is held with the rest, and leaves the space with it.
+                    self.unreadable += len(reply[2:]) // 2 - len(deliveries)
+                    if deliveries:
+                        return self._grant(name, deliveries, terms)
+                    await self._drop(name)
+                elif reply[0] == b"none":
                     return None
-                if reply[0] == b"wait":
-                    turn = reply[1]
+                elif reply[0] == b"wait":
+                    turn = reply[2]
                     delivery = await self._wait(waiter)
                     if delivery is not None:
                         return self._grant(name, [delivery], terms)
+                    if waiter.unreadable:
+                        self.unreadable += 1
+                        await self._drop(name)
+
+    async def _drop(self, name: bytes) -> None:
+        """Remove what a lease holds: nobody could read it, and given back it would come again and again."""
+        await self._guarded("commit", [b"", name])
 
     async def remove(self, template: Template) -> Tuple | None:
         combiner = self._removes.get(template)
         if combiner is None:
             if len(self._removes) >= _COMBINERS:
                 self._removes = {t: c for t, c in self._removes.items() if not c.idle}
-            arguments = [*wire.bucket(template), *wire.declaration(template)]
+            arguments = [*wire.bucket(template), *wire.declaration(template), b"%d" % template.longest]
             combiner = self._removes[template] = Combiner(
                 self.spawn,
                 partial(self._remove_alone, arguments),
                 partial(self._remove_together, arguments),
                 lambda waiting: min(len(waiting), _TOGETHER),
             )
-        payload = await combiner.ask(None)
-        return None if payload is None else decode(payload)
+        while (payload := await combiner.ask(None)) is not None:
+            fields = template.read(payload)
+            if fields is not None:
+                return fields
+            self.unreadable += 1
+        return None
 
     async def _remove_alone(self, arguments: list[bytes], _: None) -> bytes | None:
-        reply = await self._final("remove", [b"1", *arguments], undo=True)
-        payload: bytes | None = reply[1] if reply[0] == b"got" else None
-        return payload
+        while True:
+            reply = await self._guarded("remove", [b"1", *arguments], undo=True)
+            self.unreadable += reply[1]
+            if reply[0] != b"again":
+                payload: bytes | None = reply[2] if len(reply) > 2 else None
+                return payload
 
     async def _remove_together(self, arguments: list[bytes], callers: list[Caller]) -> None:
         """Take for several callers at once; what is taken for one who has left goes to the next, or back."""
 
         def hand_out(reply: Any) -> int:
-            payloads = deque(reply[1:])
+            self.unreadable += reply[1]
+            payloads = deque(reply[2:])
             for caller in callers:
                 if payloads and not caller.left:
                     caller.answer(outcome.Value(payloads.popleft()))
@@ -221,16 +254,21 @@ class RemoteBackend:
 
     async def read(self, template: Template, *, wait: bool) -> Tuple | None:
         if not wait:
-            found, _ = await self._read_page(template, b"", 1)
+            found: list[Tuple] = []
+            place: bytes | None = b""
+            while not found and place is not None:
+                found, place = await self._read_page(template, place, 1)
             return found[0] if found else None
         await self._listen(b"mail:" + self._mailbox, self._heard_mail)
         after = turn = b""
         while True:
-            with self._waiter() as (name, waiter):
+            with self._waiter(template) as (name, waiter):
                 reply = await self._asked_read(template, after, 1, name, turn)
                 if reply[0] == b"got":
-                    return decode(reply[2])
-                if reply[0] == b"again":
+                    fields = template.read(reply[2])
+                    if fields is not None:
+                        return fields
+                if reply[0] != b"wait":
                     after = reply[1]
                     continue
                 after, turn = b"", reply[1]
@@ -249,16 +287,17 @@ class RemoteBackend:
             if reply[0] == b"none":
                 return [], None
             if reply[0] == b"got":
-                return [decode(payload) for payload in reply[2::2]], reply[-2]
+                read = map(template.read, reply[2::2])
+                return [fields for fields in read if fields is not None], reply[-2]
             after = reply[1]
 
     async def _asked_read(
         self, template: Template, after: bytes, limit: int, name: bytes, turn: bytes
     ) -> Any:
         terms = wire.terms(Terms(0.0))
-        where = wire.bucket(template)
+        where, longest = wire.bucket(template), b"%d" % template.longest
         return await self._ask(
-            "read", [*where, b"%d" % limit, after, *wire.declaration(template), name, terms, turn]
+            "read", [*where, b"%d" % limit, after, *wire.declaration(template), name, terms, turn, longest]
         )
 
     async def count(self, template: Template) -> int:
@@ -307,15 +346,21 @@ class RemoteBackend:
             "swap",
             [
                 wire.fence(fence), *wire.bucket(template), *wire.declaration(template),
-                *wire.tuples([item]),
+                b"%d" % template.longest, *wire.tuples([item]),
             ],
         )  # fmt: skip
-        return decode(reply[1]) if reply[0] == b"got" else None
+        if reply[0] != b"got":
+            return None
+        fields = template.read(reply[1])
+        if fields is None:
+            self.unreadable += 1
+            raise Unreadable("what was replaced was no tuple; the new one stands in its place")
+        return fields
 
     async def watch(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         await self._listen(b"watch", self._heard_event)
         session = await self._opened()
-        await self._ask("tick", [session.name, b"1"])
+        await self._ask("tick", [session.name, b"1", b"0"])
         self._listeners.append(listener)
         self._tick_soon()
         return lambda: self._listeners.remove(listener)
@@ -363,7 +408,12 @@ class RemoteBackend:
         reply = await self._carrier.ask(call, election=election)
         if isinstance(reply, remote_errors.ResponseError):
             raise self._translate(reply)
+        self._check(operation, reply)
         return reply
+
+    def _check(self, operation: str, reply: object) -> None:
+        if not wire.is_sound(operation, reply):
+            raise ServerError(f"the server of space {self._space!r} answers what makes no sense")
 
     def _tell(
         self, operation: str, arguments: list[bytes], *, answered: Callable[[], None] | None = None
@@ -409,6 +459,9 @@ class RemoteBackend:
                     session.release(slot)
                 raise
             if not isinstance(reply, remote_errors.ResponseError):
+                if not wire.is_sound(operation, reply):
+                    session.release(slot)
+                self._check(operation, reply)
                 unwanted = 0 if hand_out is None else hand_out(reply)
                 if unwanted:
                     self._tell("undo", [guard, b"%d" % unwanted], answered=partial(session.release, slot))
@@ -462,13 +515,13 @@ class RemoteBackend:
     # Waiting
 
     @contextlib.contextmanager
-    def _waiter(self) -> Iterator[tuple[bytes, Waiter]]:
+    def _waiter(self, template: Template) -> Iterator[tuple[bytes, Waiter]]:
         """A name to ask by, and to be told by. Whoever leaves with an error gives back what came of it.
 
         A name is used for one question only: mail that comes late, about a lease that has ended, must not
         be taken for the answer to the next one.
         """
-        name, waiter = self._mailbox + next(self._numbers).to_bytes(6, "big"), Waiter()
+        name, waiter = self._mailbox + next(self._numbers).to_bytes(6, "big"), Waiter(template)
         self._waiters[name] = waiter
         try:
             yield name, waiter
@@ -527,22 +580,22 @@ class RemoteBackend:
         kind, name = data[:1], data[1:15]
         waiter = self._waiters.get(name)
         if waiter is not None:
-            try:
-                delivery = Delivery(decode(data[21:]), int.from_bytes(data[15:21], "big"))
-            except ValueError as error:
-                waiter.settle(failure=ServerError(f"a tuple cannot be read: {error}"))
-            else:
-                waiter.settle(delivery=delivery)
+            fields = waiter.template.read(data[21:])
+            if fields is not None:  # else the next tick says what there is: others can send mail too
+                waiter.settle(delivery=Delivery(fields, int.from_bytes(data[15:21], "big")))
         elif kind == b"t" and name not in self._granted:
             self._send_release([name], counted=False)
 
     def _heard_event(self, data: bytes) -> None:
         kind: Literal["out", "in"] = "out" if data[:1] == b"o" else "in"
-        for payload in msgpack.unpackb(data[1:], raw=True, use_list=False):
-            with contextlib.suppress(ValueError):  # of a newer version; a hint may be missed
-                event = Event(kind, decode(payload))
+        try:
+            payloads = msgpack.unpackb(data[1:], raw=True, use_list=False)
+        except ValueError:
+            return
+        for fields in map(readable, payloads if isinstance(payloads, tuple) else ()):
+            if fields is not None:  # else no tuple, or one of a newer version; a hint may be missed
                 for listener in list(self._listeners):
-                    listener(event)
+                    listener(Event(kind, fields))
 
     def _tick_soon(self) -> None:
         if not self._ticking:
@@ -563,7 +616,9 @@ class RemoteBackend:
     async def _ask_after(self, names: Sequence[bytes]) -> None:
         try:
             session = await self._opened()
-            replies = await self._ask("tick", [session.name, b"1" if self._listeners else b"", *names])
+            longest = max((self._waiters[n].template.longest for n in names if n in self._waiters), default=0)
+            watches = b"1" if self._listeners else b""
+            replies = await self._ask("tick", [session.name, watches, b"%d" % longest, *names])
         except TupleSpaceError as error:
             for name in names:
                 if name in self._waiters:
@@ -573,7 +628,10 @@ class RemoteBackend:
             waiter = self._waiters.get(name)
             if waiter is None or reply[0] == b"wait":
                 continue
-            waiter.settle(delivery=wire.deliveries(reply[1:])[0] if reply[0] == b"got" else None)
+            if reply[0] == b"got" and len(reply) > 1:
+                waiter.hand(reply[2], reply[1])
+            else:
+                waiter.settle()
 
 
 def _fitting(waiting: deque[Caller]) -> int:

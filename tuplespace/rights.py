@@ -10,8 +10,8 @@ from tuplespace.library import FORMAT
 CALLED: Final = ("fcall", "ssubscribe", "ping")
 """Commands that a client sends."""
 INSIDE: Final = (
-    "hdel", "hexists", "hget", "hincrby", "hlen", "hmget", "hset", "spublish", "time", "zadd", "zcard",
-    "zlexcount", "zrangebylex", "zrangebyscore", "zrem", "zscore",
+    "hdel", "hexists", "hget", "hincrby", "hlen", "hmget", "hset", "hstrlen", "spublish", "time",
+    "zadd", "zcard", "zlexcount", "zrangebylex", "zrangebyscore", "zrem", "zscore",
 )  # fmt: skip
 """Commands of the functions; a server checks them against the rights of whoever calls."""
 LOADING: Final = "function|load"

@@ -159,6 +159,11 @@ class Space:
         """What happens to matching tuples from now on, as a hint: some of it may be missed."""
         return Watch(self.backend, self._compile(template))
 
+    @property
+    def unreadable(self) -> int:
+        """What this client has found here so far in place of tuples, and dropped."""
+        return self.backend.unreadable
+
     async def statistics(self) -> Statistics:
         """What is in the space now."""
         return await self.backend.statistics()
@@ -174,7 +179,7 @@ class Space:
         try:
             return self._templates[known]
         except (KeyError, TypeError):
-            compiled = compile_template(template, self._index, self._limits.max_depth)
+            compiled = compile_template(template, self._index, self._limits)
         if tuple not in types:
             if len(self._templates) >= _TEMPLATES:
                 self._templates.clear()

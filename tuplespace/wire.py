@@ -7,12 +7,12 @@ the keys of a space never change, so all but the arguments is made once.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tuplespace import library
 from tuplespace.backend import Delivery, Fence, Terms
-from tuplespace.fields import Item, Template, decode, tag_token
+from tuplespace.fields import Item, Template, tag_token
 
 GUARD_BYTES: Final = 17
 
@@ -109,7 +109,70 @@ def declaration(template: Template) -> tuple[bytes, bytes]:
     return piece(tag_token(template.tag)), piece(bytes(template.positions))
 
 
-def deliveries(reply: list[bytes | int]) -> list[Delivery]:
-    """The pairs of tries and payload that a take gives."""
-    pairs = zip(reply[::2], reply[1::2], strict=True)
-    return [Delivery(decode(payload), int(tries)) for tries, payload in pairs if isinstance(payload, bytes)]
+def deliveries(pairs: Sequence[bytes | int], template: Template) -> list[Delivery]:
+    """Of the pairs of tries and payload that a take gives, those that are what was asked for."""
+    read = ((template.read(payload), tries) for tries, payload in zip(pairs[::2], pairs[1::2], strict=True))
+    return [Delivery(fields, int(tries)) for fields, tries in read if fields is not None]
+
+
+def is_sound(operation: str, reply: object) -> bool:
+    """Whether an answer has the form that its function gives.
+
+    The server keeps answers in a space for who has to ask again, and whoever may write into the space may
+    write there too.
+    """
+    if operation in _WORDS:
+        return _says(reply, _WORDS[operation])
+    if operation in _NUMBERS:
+        return _is(reply, _NUMBERS[operation] * (int,)) if _NUMBERS[operation] else isinstance(reply, int)
+    if not isinstance(reply, list):
+        return False
+    if operation == "elect":
+        return len(reply) == 2 and all(isinstance(each, int | bytes) for each in reply)
+    if operation == "tick":
+        return all(_says(each, _TICK) for each in reply)
+    return all(isinstance(each, bytes) for each in reply)
+
+
+_Types = tuple[type, ...]
+# What may follow each word: some values, and then any number of repetitions of others.
+_WORDS: Final[Mapping[str, Mapping[bytes, tuple[_Types, _Types]]]] = {
+    "take": {
+        b"got": ((int,), (int, bytes)),
+        b"wait": ((int, bytes), ()),
+        b"none": ((int,), ()),
+        b"again": ((int,), ()),
+    },
+    "remove": {b"got": ((int,), (bytes,)), b"none": ((int,), ()), b"again": ((int,), ())},
+    "read": {
+        b"got": ((), (bytes, bytes)),
+        b"wait": ((bytes,), ()),
+        b"none": ((), ()),
+        b"again": ((bytes,), ()),
+    },
+    "swap": {b"got": ((bytes,), ()), b"none": ((), ()), b"again": ((), ())},
+}
+_TICK: Final[Mapping[bytes, tuple[_Types, _Types]]] = {
+    b"got": ((), (int, bytes)),
+    b"wait": ((), ()),
+    b"gone": ((), ()),
+}
+_NUMBERS: Final[Mapping[str, int]] = {
+    "open": 0, "out": 0, "commit": 0, "commit_out": 0, "release": 0, "undo": 0, "close": 0,
+    "count": 2, "statistics": 7,
+}  # fmt: skip
+
+
+def _says(reply: object, words: Mapping[bytes, tuple[_Types, _Types]]) -> bool:
+    if not isinstance(reply, list) or not reply or reply[0] not in words:
+        return False
+    first, rest = words[reply[0]]
+    values = reply[1:]
+    more = len(values) - len(first)
+    if more < 0 or (more % len(rest) if rest else more):
+        return False
+    return _is(values, first + rest * (more // len(rest) if rest else 0))
+
+
+def _is(values: object, types: _Types) -> bool:
+    return isinstance(values, list) and len(values) == len(types) and all(map(isinstance, values, types))

@@ -1,27 +1,28 @@
 """Whom to believe: helpers that nobody knows earn trust by answers that others confirm. (As BOINC does it.)
 
 A helper is *new* until so many of its answers in a row were consistent; all that it says is checked before it
-counts. After that an answer is checked with a probability that falls as consistent ones go on, never to zero,
+counts. After that an answer is checked with a probability that falls as consistent ones go on, to one in two,
 and one that is not checked counts at once. One wrong answer makes it new again, and everything that it said
 since it was last found consistent has to be fetched again. One that is wrong again and again is not asked any
 more.
 
-Pages change between two fetches, so two accounts of one page need not be equal. They agree when they have the
-same status, lead to the same place, and name the same links; where the bodies differ, most of the links.
+Pages change between two fetches, so an account that differs from our own need not be wrong. Then the page is
+fetched a second time here: what our two accounts have in common must be so in the helper's too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from random import Random
 from typing import Any, Final, NamedTuple
 
 NEW: Final = 10
 """Consistent answers after which a helper is not new any more."""
-LEAST: Final = 0.05
+LEAST: Final = 0.5
 """An answer is checked with at least this probability."""
-SAMPLE: Final = 3
+SAMPLE: Final = 2
 """Pages that a check of a known helper's answer looks at."""
 BARRED_AFTER: Final = 3
 """Wrong answers after which a helper is not asked any more."""
@@ -29,6 +30,26 @@ FORGIVEN_AFTER: Final = 200
 """After so many consistent answers in a row one wrong answer is forgotten."""
 SIMILAR: Final = 0.7
 """Of the links of two accounts with different bodies, the share that has to be in both."""
+ALIKE: Final = 0.5
+"""Of the words of their titles and excerpts, the share that has to be in both."""
+STRIKES: Final = 3
+"""So many bodies that nobody else has seen are one wrong answer, unless others bring as many."""
+USUAL: Final = 0.05
+"""Of the answers that are checked, a share whose pages may just have changed."""
+_REMEMBERED: Final = 40
+
+
+class Verdict(Enum):
+    """What our own account of a page says about somebody else's."""
+
+    AGREES = auto()
+    DIFFERS = auto()
+    """The page stands still, and looked much the same, but had another body: it may have changed once."""
+    WRONG = auto()
+    VOID = auto()
+    """Nothing can be said."""
+    OPEN = auto()
+    """It has to be fetched once more."""
 
 
 class Telling(NamedTuple):
@@ -41,21 +62,52 @@ class Telling(NamedTuple):
     links: frozenset[str] | None
     """None for what is not a page."""
     asked: tuple[object, ...] = ()
-    """What the page asks of crawlers, and where its links are counted from."""
+    """What it is, what it asks of crawlers, and where its links are counted from."""
     whole: bytes = b""
     """Everything that was read of it, which equal bodies have in common."""
+    title: frozenset[str] = frozenset()
+    text: frozenset[str] = frozenset()
+    """The words of its title and its excerpt."""
 
 
-def agree(one: Telling, other: Telling) -> bool:
-    """Whether both can have seen the same page."""
-    if (one.status, one.location, one.asked) != (other.status, other.location, other.asked):
-        return False
-    if one.links is None or other.links is None:
-        return one.links is other.links
-    if one.digest == other.digest:
-        return one.links == other.links and one.whole == other.whole
-    union = one.links | other.links
-    return not union or len(one.links & other.links) >= SIMILAR * len(union)
+def judge(told: Telling, first: Telling, second: Telling | None = None) -> Verdict:
+    """What our one or two accounts of a page say about what somebody told."""
+    if told in (first, second):
+        return Verdict.AGREES
+    if second is None:
+        return Verdict.OPEN
+    for said, one, other in (
+        (told.status, first.status, second.status),
+        (told.location, first.location, second.location),
+        (told.links is None, first.links is None, second.links is None),
+        (told.asked, first.asked, second.asked),
+    ):
+        if one != other:
+            return Verdict.VOID
+        if said != one:
+            return Verdict.WRONG
+    if told.digest in (first.digest, second.digest):
+        return Verdict.WRONG  # the same body does not say two things
+    if first.digest == second.digest:
+        return Verdict.DIFFERS if _are_alike(told, first) else Verdict.WRONG
+    if not (first.links or first.title or first.text):
+        return Verdict.VOID
+    if _are_alike(told, first) or _are_alike(told, second):
+        return Verdict.AGREES
+    return Verdict.WRONG if _are_alike(first, second) else Verdict.VOID
+
+
+def _are_alike(one: Telling, other: Telling) -> bool:
+    """Whether two accounts with different bodies can be of one page."""
+    return (
+        _have_in_common(one.links or frozenset(), other.links or frozenset(), SIMILAR)
+        and _have_in_common(one.title, other.title, ALIKE)
+        and _have_in_common(one.text, other.text, ALIKE)
+    )
+
+
+def _have_in_common(one: frozenset[str], other: frozenset[str], share: float) -> bool:
+    return len(one & other) >= share * len(one | other)
 
 
 @dataclass(slots=True)
@@ -66,19 +118,38 @@ class Record:
     """Answers in a row that were found consistent."""
     wrong: int = 0
     """Answers that were not, since ever."""
+    checked: int = 0
+    """Of late: answers that were checked."""
+    differing: int = 0
+    """Those of them with a body that nobody else has seen."""
     unchecked: list[str] = field(default_factory=list)
     """Keys of what it said since it was last found consistent."""
+    cleared: int = 0
+    """Keys that stood there before."""
+
+    def count(self, *, differs: bool) -> None:
+        """One more was checked."""
+        if self.checked >= _REMEMBERED:
+            self.checked, self.differing = self.checked // 2, self.differing // 2
+        self.checked += 1
+        self.differing += differs
 
 
 class Trust:
-    """The records of all helpers that have to earn it."""
+    """The records of all helpers that have to earn it, and what has to be fetched again."""
 
-    def __init__(self, records: Mapping[str, Record] | None = None) -> None:
+    def __init__(self, records: Mapping[str, Record] | None = None, again: Iterable[str] = ()) -> None:
         self._records = dict(records or {})
+        self.again = dict.fromkeys(again)
+        """Keys of what somebody said who was wrong later, in the order of their time."""
 
     def record(self, helper: str) -> Record:
         """That of one helper."""
         return self._records.setdefault(helper, Record())
+
+    def helpers(self) -> list[str]:
+        """All that have a record."""
+        return list(self._records)
 
     def is_new(self, helper: str) -> bool:
         """Whether all that it says is checked before it counts."""
@@ -109,31 +180,70 @@ class Trust:
         """What it said of these counts, unchecked."""
         self.record(helper).unchecked += keys
 
-    def passed(self, helper: str) -> None:
-        """An answer was found consistent."""
+    def mark(self, helper: str) -> int:
+        """A place in all that it says: what it has said until now is before it."""
         record = self.record(helper)
+        return record.cleared + len(record.unchecked)
+
+    def passed(self, helper: str, mark: int) -> None:
+        """An answer that was given at a mark was found consistent."""
+        record = self.record(helper)
+        record.count(differs=False)
         record.consistent += 1
-        record.unchecked.clear()
+        said_before = max(0, mark - record.cleared)
+        del record.unchecked[:said_before]
+        record.cleared += said_before
         if record.consistent % FORGIVEN_AFTER == 0:
             record.wrong = max(0, record.wrong - 1)
 
-    def failed(self, helper: str) -> list[str]:
-        """An answer was wrong; says what has to be fetched again."""
+    def differed(self, helper: str) -> bool:
+        """An answer has a body that nobody else has seen; whether that has been so too often."""
+        record = self.record(helper)
+        record.count(differs=True)
+        others = [each for name, each in self._records.items() if name != helper]
+        checked, differing = sum(each.checked for each in others), sum(each.differing for each in others)
+        usual = max(USUAL, differing / checked if checked else 0.0)
+        return record.differing >= STRIKES and record.differing > STRIKES * usual * record.checked
+
+    def failed(self, helper: str) -> int:
+        """An answer was wrong; how many pages have to be fetched again."""
         record = self.record(helper)
         again, record.unchecked = record.unchecked, []
-        record.consistent = 0
+        record.cleared += len(again)
+        record.consistent = record.checked = record.differing = 0
         record.wrong += 1
-        return again
+        self.again.update(dict.fromkeys(again))
+        return len(again)
+
+    def forget(self, helper: str) -> None:
+        """It is not invited any more; what it said unchecked has to be fetched again."""
+        self.again.update(dict.fromkeys(self._records.pop(helper).unchecked))
+
+    def queued(self, keys: Iterable[str]) -> None:
+        """These are being fetched again."""
+        for key in keys:
+            self.again.pop(key, None)
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Answers in a row that were consistent, and those that were wrong, of each helper."""
         return {name: (each.consistent, each.wrong) for name, each in self._records.items()}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> list[Any]:
         """All of it, as plain values."""
-        return {name: [each.consistent, each.wrong, each.unchecked] for name, each in self._records.items()}
+        records = {
+            name: [each.consistent, each.wrong, each.checked, each.differing, each.unchecked]
+            for name, each in self._records.items()
+        }
+        return [records, list(self.again)]
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> Trust:
+    def restored(cls, state: Sequence[Any]) -> Trust:
         """What `state` gave."""
-        return cls({name: Record(good, wrong, list(keys)) for name, (good, wrong, keys) in state.items()})
+        records, again = state
+        return cls(
+            {
+                name: Record(consistent, wrong, checked, differing, list(keys))
+                for name, (consistent, wrong, checked, differing, keys) in records.items()
+            },
+            again,
+        )

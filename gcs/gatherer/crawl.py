@@ -257,7 +257,7 @@ class Crawl:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way and nothing waits to be written."""
-        return not (self._busy or self.loans.lent or self._unread) and self.writer.is_idle
+        return self.loans.is_settled and not (self._busy or self._unread) and self.writer.is_idle
 
     def stop(self, ending: Ending = Ending.INTERRUPTED) -> None:
         """Ask for nothing more; the crawl ends when what is under way has ended."""
@@ -327,7 +327,7 @@ class Crawl:
             await self._over.wait()
             nursery.cancel_scope.cancel()
         self.frontier.give_back()
-        if ended := self.loans.horizon.ended():
+        if not self.loans.are_left and (ended := self.loans.horizon.ended()):
             with suppress(DiskFull):
                 await self._world.offload(partial(self._store.commit, Batch(meta=ended)))
         assert self._ending is not None
@@ -567,8 +567,10 @@ class Crawl:
 
     def _add(self, visit: Visit) -> None:
         # Made at once: a page that is kept until the commit takes memory, and a thread of its own the GIL.
-        if self.loans.lending is not None and not visit.helper:
-            self.loans.lending.judged(visit)
+        if self.loans.lending is not None and not visit.helper and self.loans.lending.judged(visit):
+            self.writer.found(visit.found)  # the next time they are known already
+            self.under_way.put_back(visit.job)
+            return
         self.writer.finished(self._keeper.finished(visit), visit.found)
         self._count(visit)
         if self.pages >= self._limits.pages:
@@ -576,7 +578,7 @@ class Crawl:
 
     def _meta(self) -> dict[str, bytes]:
         """The named values that are kept with a batch."""
-        meta = {TALLY: self.tally.to_bytes()} | self.inquiries.changed()
+        meta = {TALLY: self.tally.to_bytes()} | self.inquiries.changed() | self.loans.meta()
         meta |= self.loans.horizon.changed(self._clock())
         if self._ending is not None or trio.current_time() > self._statistics_at:
             meta[NOVELTY] = self._visitor.admission.novelty.to_bytes()

@@ -93,18 +93,19 @@ class Gatherer:
         membership.further_reasons.append(probes.reason)
         self.lender = crawl.loans.lending = Lender(
             crawl,
-            config,
+            lambda: node.config,
             node.id,
             open_desk,
             SiteBooks([Site.of(each) for each in config.helpers.sites], lambda: node.rulings),
             epoch=node.epoch_of_rulings,
+            barred=node.is_barred,
             members=lambda: len(membership.alive()),
             again=partial(_again, node, board),
             trust=store.get_meta(TRUST) or b"",
             probing=probes,
             world=world,
         )
-        node.barred = self.lender.scrutiny.trust.barred
+        node.barred = self.lender.shunned
         self.leader = Leader(node, board, membership, exchange, delays=near.delays if near else dict)
         self._telling = Telling(node, board, membership, self.lender.scrutiny.trust)
         orders = Orders(node, board, exchange, self.leader, visitor)

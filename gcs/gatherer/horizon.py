@@ -3,7 +3,7 @@
 A helper goes on when the gatherer that lent to it has died, and the next process of that gatherer knows
 nothing of the loan. So before anything is lent it is on disk until when helpers may ask. Who finds such a
 time at its start asks nobody before it is over. It moves by steps, and is written with batches that are
-written anyway; a gatherer that ends in order wipes it out, since then nothing is lent.
+written anyway; a gatherer that ends when nothing is lent wipes it out.
 """
 
 from __future__ import annotations

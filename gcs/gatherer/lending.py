@@ -49,8 +49,15 @@ class Lending(Protocol):
     def lent_to(self, key: str) -> str:
         """Who has a URL now; "" if it is not lent."""
 
-    def judged(self, visit: Visit) -> None:
-        """What has come of a URL here."""
+    def judged(self, visit: Visit) -> bool:
+        """What has come of a URL here; whether that does not count, and it is to be fetched once more."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing has to be queued again because of what somebody said."""
+
+    def meta(self) -> dict[str, bytes]:
+        """Named values to be kept with the next batch, if they have changed."""
 
     def lend(self, loan: Loan, wish: Wish) -> None:
         """Have it fetched; `Crawl.ended` has to be called for it in the end."""

@@ -27,6 +27,8 @@ from gcs.summary.records import Document
 
 KEPT: Final = frozenset({"sitemap-file"})
 """What is not lent: it is no page."""
+MOST_REST_S: Final = 60.0
+"""A host does not rest for longer because of what one says who has to be checked."""
 
 
 class Loans:
@@ -55,6 +57,8 @@ class Loans:
         """Who has others fetch, to be set before the crawl runs."""
         self.lent = 0
         """URLs that others are fetching."""
+        self.are_left = False
+        """Whether somebody may still be asking when this process has ended."""
 
     def lent_to(self, key: str) -> str:
         """Who fetches a URL in our place now; "" for nobody."""
@@ -129,6 +133,29 @@ class Loans:
         self._came(visit)
         if visit.host_given_up:
             self._under_way.give_up(job.host, Cause.HOST, now)
+
+    def rest(self, loan: Loan, number: int, response: Response) -> None:
+        """Somebody was told to come again later: the host rests, but not for long on such a word."""
+        job = loan.jobs[number]
+        visit = self._visitor.visited(job, response, self._bench.failures(job.host), self._clock())
+        loan.pause_s = max(loan.pause_s, min(visit.pause_s, MOST_REST_S))
+
+    def abandoned(self, loan: Loan) -> None:
+        """Queue all of a loan again, and keep its host's turn: somebody may still be asking there.
+
+        For whoever starts this gatherer again the horizon stays on disk.
+        """
+        self.put_back(loan, list(loan.jobs))
+        self.are_left = True
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is lent, and nothing that was said has to be queued again."""
+        return not self.lent and (self.lending is None or self.lending.is_settled)
+
+    def meta(self) -> dict[str, bytes]:
+        """What is to be kept with a batch."""
+        return self.lending.meta() if self.lending is not None else {}
 
     def ended(self, loan: Loan) -> None:
         """A loan is over: what did not come back is queued again, and the host may be asked."""

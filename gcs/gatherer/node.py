@@ -258,6 +258,10 @@ class Node:
             return False
         return self.holdings.may_fetch(key)
 
+    def is_barred(self, key: str) -> bool:
+        """Whether operators have ruled that a URL is not to be fetched at all."""
+        return self.rulings.is_barred(key)
+
     def may_begin(self) -> bool:
         """Not without a charter, when paused, when others take nothing, or when it is forgotten soon."""
         if self.charter is None or self.outbox_is_full or self.rulings.is_paused(self.name):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from gcs.core.sampling import Frequent
+from gcs.summary.language import is_code
 
 if TYPE_CHECKING:
     from gcs.core.estimate import Progress
@@ -47,7 +48,7 @@ class Tally:
         self.statuses[status] += 1
         self.types.add_repeated(media_type or "unknown", 1)
         self.hosts.add_repeated(host, 1)
-        if language:
+        if is_code(language):
             self.languages[language] += 1
 
     def failed(self, reason: str) -> None:

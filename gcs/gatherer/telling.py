@@ -58,7 +58,9 @@ class Telling:
             "name": node.name,
             "incarnation": node.incarnation,
             "sent": node.store.sent(),
-            "trust": dict(list(self._trust.counts().items())[:_HELPERS]),
+            "trust": {
+                who.partition(" ")[0]: said for who, said in list(self._trust.counts().items())[:_HELPERS]
+            },
             "traffic": (traffic.sent_bytes, traffic.received_bytes, node.crawl.fetched_bytes),
             **node.crawl.findings.told(node.clock()),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
 from gcs.core.rulings import Rulings
@@ -28,6 +29,18 @@ class SiteBooks:
         """The helper of a desk at an open site, who has to be checked; "" at a trusted one."""
         return desk.partition("/")[2]
 
+    def record(self, desk: str) -> str:
+        """Under which name the record of the helper of a desk at an open site is kept; "" for no such one.
+
+        The key is part of it: who is revoked and invited again is somebody new.
+        """
+        key = self.helper_key(desk, self.stranger(desk))
+        return _record(self.stranger(desk), key) if key is not None and self.stranger(desk) else ""
+
+    def records(self) -> set[str]:
+        """The names of the records of all who are invited."""
+        return {_record(name, each.key) for name, each in self._rulings().helpers.items()}
+
     def key(self, desk: str) -> bytes | None:
         """What seals bundles at a desk."""
         site, rulings = self.site(desk), self._rulings()
@@ -43,3 +56,7 @@ class SiteBooks:
         if site is None or invited is None or invited.site != site.name or site.desk(helper) != desk:
             return None
         return invited.key
+
+
+def _record(helper: str, key: bytes) -> str:
+    return f"{helper} {hashlib.sha256(key).hexdigest()[:16]}"

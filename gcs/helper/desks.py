@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 import msgpack
 import msgspec
@@ -20,7 +20,7 @@ from gcs import spaces
 from gcs.config import Config
 from gcs.helper.papers import ANSWER, BUNDLE, KEY_BYTES
 from gcs.helper.sites import Access, Site
-from tuplespace import Space
+from tuplespace import Space, Tuple
 
 URLS, SUMMARIES = KINDS = ("urls", "summaries")
 """URLTS and SummaryTS: how the two spaces of a desk are called."""
@@ -76,20 +76,35 @@ class Desk:
         while await self.summaries.inp(HELPER, name, bytes) is not None:
             pass
 
-    async def present(self) -> list[Presence]:
-        """The helpers that are there; what cannot be understood is left out."""
-        found: dict[str, Presence] = {}
-        async for _, name, data in self.summaries.scan(HELPER, str, bytes):
-            assert isinstance(data, bytes)
-            if len(found) >= MOST_HELPERS:
+    async def present(self, name: str = "") -> list[Presence]:
+        """The helpers that are there, or one of them; what cannot be understood is left out.
+
+        Who shares a desk with nobody is asked for by name: one tuple, however many it has written.
+        """
+        if name:
+            said = await self.summaries.rdp(HELPER, name, bytes)
+            found = [] if said is None else [_presence(said)]
+            return [each for each in found if each is not None]
+        there: dict[str, Presence] = {}
+        seen = 0
+        async for said in self.summaries.scan(HELPER, str, bytes):
+            seen += 1
+            if seen > MOST_HELPERS:
                 break
-            try:
-                slots, pages, sentence = _said.decode(data)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
-            shown = "".join(each for each in sentence if each.isprintable())
-            found[str(name)] = Presence(str(name), slots, pages, shown)
-        return list(found.values())
+            if (presence := _presence(said)) is not None:
+                there[presence.name] = presence
+        return list(there.values())
+
+
+def _presence(said: Tuple) -> Presence | None:
+    """What a helper said of itself, if that can be understood."""
+    _, name, data = said
+    try:
+        slots, pages, sentence = _said.decode(cast("bytes", data))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    shown = "".join(each for each in sentence if each.isprintable())
+    return Presence(str(name), slots, pages, shown)
 
 
 def of_gatherer(gatherer: str) -> str:

@@ -11,11 +11,8 @@ for here, and its host is kept for a while.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import msgpack
 import structlog
@@ -27,17 +24,17 @@ from gcs.gatherer.crawl import Crawl
 from gcs.gatherer.job import Loan, Visit
 from gcs.gatherer.lending import Wish
 from gcs.helper import desks, papers
+from gcs.helper.clerk import Clerk
+from gcs.helper.dealings import Account, Books, Probing
 from gcs.helper.desks import AMONG_GATHERERS, Desk, Presence
-from gcs.helper.papers import ANSWER, BUNDLE, HANDED_S, Answer, Bundle, Page, Refusal, Refused
-from gcs.helper.scrutiny import Case, Scrutiny, Told
-from gcs.store.records import Batch
+from gcs.helper.intake import Intake
+from gcs.helper.loaned import Out, bundled
+from gcs.helper.papers import HANDED_S, Refusal
+from gcs.helper.scrutiny import Case, Scrutiny, name_of
 from gcs.world import REAL, World
-from tuplespace import SpaceFull, TupleError, TupleSpaceError
 
 TRUST: Final = "trust"
 """The name under which it is kept in the store who is trusted."""
-KEPT_S: Final = 300.0
-"""So long a host is not lent again of which a helper got no answer."""
 EXPECTED_S: Final = 3.0
 """How long a bundle should take."""
 OFFERED_S: Final = 5.0
@@ -49,87 +46,14 @@ PROBES_AT_ONCE: Final = 2
 _SLACK_S: Final = 4.0
 LONGEST_S: Final = OFFERED_S + HANDED_S + 2 * EXPECTED_S + _SLACK_S
 """No loan to helpers takes longer, unless one request has to wait for longer."""
-_ANSWERS_AT_ONCE: Final = 16
-_LOOK_EVERY_S: Final = 1.0
+PARTING_S: Final = 3.0
+"""So long a gatherer that ends waits for what is lent."""
+_TEND_EVERY_S: Final = 1.0
 _SWEEP_EVERY_S: Final = 0.1
-_PAUSE_S: Final = 1.0
-_SEND_WITHIN_S: Final = 2.0
 _SHORT_S: Final = 10.0
 """A host that has to rest for longer is not lent a second time for a check."""
-_SILENT: Final = 3
-"""Loans in a row without any answer after which a stranger gets no more for a while."""
-_SHUNNED_S: Final = 300.0
-_PENANCE_S: Final = 0.05
 _AHEAD: Final = 8
 """So many bundles more than there is room for may lie at a desk to be confirmed there."""
-_LIES: Final = frozenset({Refusal.SEAL, Refusal.SIZE, Refusal.FORM, Refusal.UNTRUE, Refusal.STRANGER})
-"""What nobody writes who follows the rules."""
-_KEPT: Final = 100_000
-
-
-class Books(Protocol):
-    """Who may be lent to, and who is believed."""
-
-    def desks(self) -> Iterable[str]:
-        """The names of the desks at which others wait for URLs."""
-
-    def key(self, desk: str) -> bytes | None:
-        """What seals bundles there; None if nothing is lent there."""
-
-    def stranger(self, desk: str) -> str:
-        """Whose desk it is, if that one has to be checked; "" if all who work there are trusted."""
-
-    def helper_key(self, desk: str, helper: str) -> bytes | None:
-        """What seals the answers of a helper; None for one that has no business there."""
-
-
-class Probing(Protocol):
-    """Which pages other gatherers are to try."""
-
-    def wanted(self, host: str) -> str | None:
-        """The gatherer that should try a page of a host; None for none. Said once for each page."""
-
-    def took(self, host: str, seconds: float) -> None:
-        """A page was fetched here."""
-
-    def tried(self, host: str, gatherer: str, took_s: float) -> None:
-        """A gatherer has tried one, and that took so long."""
-
-
-@dataclass(slots=True)
-class Out:
-    """A loan that is out."""
-
-    bundle: Bundle
-    loan: Loan
-    wish: Wish
-    until: float
-    """By trio's clock: when it ends, answered or not."""
-    answered: set[tuple[str, int]] = field(default_factory=set)
-    """The parts that have come, with who sent them."""
-    told: dict[int, Told] = field(default_factory=dict)
-    """What has come of a stranger's answer, by the number of the URL in the loan."""
-    case: Case | None = None
-    """What is to be confirmed, if somebody else has said the same before."""
-    rest_s: float = 0.0
-    """How long the host has to rest before it is offered."""
-    numbers: Sequence[int] = ()
-    """The numbers in the loan of the URLs of the bundle."""
-
-    @property
-    def desk(self) -> str:
-        """Where it lies."""
-        return self.wish.to
-
-
-@dataclass(slots=True)
-class Account:
-    """What came of lending so far."""
-
-    lent: int = 0
-    returned: int = 0
-    unanswered: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
 
 
 class Lender:
@@ -138,12 +62,13 @@ class Lender:
     def __init__(
         self,
         crawl: Crawl,
-        config: Config,
+        config: Callable[[], Config],
         me: str,
         open_desk: Callable[[str], Desk],
         books: Books,
         *,
         epoch: Callable[[], int],
+        barred: Callable[[str], bool],
         members: Callable[[], int],
         again: Callable[[Sequence[str]], Awaitable[None]],
         trust: bytes = b"",
@@ -152,44 +77,66 @@ class Lender:
     ) -> None:
         """`me` is the id of this gatherer; `members` says how many share the desks.
 
-        `again` has pages fetched again that a helper was wrong about; `trust` is what was kept as `TRUST`.
+        `config` gives the configuration in force, `epoch` that of what operators have ruled, and `barred`
+        whether they have barred a URL. `again` has pages fetched again that a helper was wrong about; `trust`
+        is what was kept as `TRUST`.
         """
         self._again, self._trust = again, trust
-        self._wrong, self._refetched = trio.open_memory_channel[Sequence[str]](math.inf)
         self.scrutiny = Scrutiny(
             crawl,
             Trust.restored(msgpack.unpackb(trust)) if trust else Trust(),
             replicate=self._replicate,
-            again=self._wrong.send_nowait,
+            may_fetch=lambda key: crawl.may_fetch(key) and not barred(key),
             random=world.random,
         )
         self._world = world
-        self._crawl, self._config, self._me, self._books = crawl, config, me, books
+        self._crawl, self._config, self.me, self._books = crawl, config, me, books
         self._open_desk, self._epoch, self._members, self._probing = open_desk, epoch, members, probing
-        self._own = open_desk(desks.of_gatherer(me))
-        self._desks: dict[str, Desk] = {}
-        self._listening: dict[str, trio.CancelScope] = {}
-        self._rooms: dict[str, int] = {}
+        self._barred, self._ruled = barred, epoch()
+        self._own = desks.of_gatherer(me)
+        self._clerks: dict[str, Clerk] = {}
+        self._nursery: trio.Nursery | None = None
         self._out: dict[str, Out] = {}
-        self._kept: dict[str, float] = {}
         self._probes = 0
-        self._silent: Counter[str] = Counter()
-        self._shunned: dict[str, float] = {}
-        self._send, self._sending = trio.open_memory_channel[Out](math.inf)
-        self.present: dict[str, list[Presence]] = {}
-        """By desk: the helpers that are there."""
+        self._parting_at: float | None = None
         self.account = Account()
+        self._intake = Intake(
+            crawl,
+            config,
+            me,
+            books,
+            self._out,
+            self.scrutiny,
+            self.account,
+            epoch=epoch,
+            is_blocked=self._is_blocked,
+            end=self.end,
+            probing=probing,
+        )
         self._log = structlog.get_logger()
+
+    @property
+    def present(self) -> dict[str, list[Presence]]:
+        """By desk: the helpers that are there."""
+        return {name: clerk.present for name, clerk in self._clerks.items() if not name.startswith("@")}
+
+    def shunned(self) -> list[str]:
+        """The helpers that were wrong too often to be asked, by name."""
+        return sorted(map(name_of, self.scrutiny.trust.barred()))
 
     # The crawl asks
 
     def has_room(self) -> bool:
         """Whether somebody would take more."""
-        return any(room > 0 for room in self._rooms.values())
+        return any(room > 0 for _, room in self._rooms())
+
+    def _rooms(self) -> list[tuple[str, int]]:
+        """By desk of helpers: how many more bundles they would take."""
+        return [(name, clerk.room) for name, clerk in self._clerks.items() if not name.startswith("@")]
 
     def wish(self, host: str, now: float, delay_s: float, *, spare: bool) -> Wish | None:
         """What to lend of a host."""
-        if self._kept and self._kept.get(host, 0.0) > now:
+        if self._intake.is_kept(host, now):
             return None
         if (
             self._probing is not None
@@ -197,12 +144,13 @@ class Lender:
             and (peer := self._probing.wanted(host)) is not None
         ):
             return Wish(desks.of_gatherer(peer), 1, 0.0, *AMONG_GATHERERS_S)
-        if not spare or not self._rooms:
+        rooms = self._rooms() if spare else []
+        if not rooms:
             return None
-        desk, room = max(self._rooms.items(), key=lambda each: each[1])
+        desk, room = max(rooms, key=lambda each: each[1])
         if room <= 0:
             return None
-        most = min(papers.MOST_URLS, self._config.helpers.bundle)
+        most = min(papers.MOST_URLS, self._config().helpers.bundle)
         if delay_s > 0:
             most = max(1, min(most, int(EXPECTED_S / delay_s)))
         expected_s = max(EXPECTED_S, most * delay_s)
@@ -224,283 +172,220 @@ class Lender:
                 return out.desk
         return ""
 
-    def judged(self, visit: Visit) -> None:
-        """What has come of a URL here."""
-        self.scrutiny.judged(visit)
+    def judged(self, visit: Visit) -> bool:
+        """What has come of a URL here; whether it is to be fetched once more."""
+        return self.scrutiny.judged(visit)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing has to be fetched again."""
+        return not self.scrutiny.trust.again
+
+    def meta(self) -> dict[str, bytes]:
+        """Who is trusted, if that has changed: kept with the pages that were believed, never after them."""
+        packed: bytes = msgpack.packb(self.scrutiny.trust.state())
+        if packed == self._trust:
+            return {}
+        self._trust = packed
+        return {TRUST: packed}
 
     def lend(self, loan: Loan, wish: Wish) -> None:
         """Offer a loan to somebody."""
         self.account.lent += len(loan.jobs)
-        self._offer_soon(loan, wish, list(loan.jobs), None, 0.0)
+        self._offer(loan, wish, list(loan.jobs), None, 0.0)
 
     def _replicate(self, case: Case, numbers: Sequence[int]) -> bool:
         """Have another stranger confirm what one has said; False if there is none."""
+        trust = self.scrutiny.trust
         others = [
-            desk
-            for desk, room in self._rooms.items()
-            if (name := self._books.stranger(desk)) and name != case.helper and room > -_AHEAD
-            if self.present.get(desk) and not self.scrutiny.trust.is_new(name)
+            (room, desk)
+            for desk, room in self._rooms()
+            if room > -_AHEAD and (record := self._books.record(desk)) and record != case.helper
+            if self._clerks[desk].present and not trust.is_new(record) and not trust.is_barred(record)
         ]
         rest_s = max(case.loan.delay_s, self._slow_s(case.loan.took_s))
         until = self._crawl.now() + rest_s + LONGEST_S
         if not others or rest_s > _SHORT_S or not self._crawl.loans.may_last(case.loan.turn, until):
             return False
-        desk = max(others, key=self._rooms.__getitem__)
         expected_s = max(EXPECTED_S, len(numbers) * case.loan.delay_s)
-        wish = Wish(desk, len(numbers), expected_s, OFFERED_S, HANDED_S, _SLACK_S + 2 * expected_s)
-        self._offer_soon(case.loan, wish, list(numbers), case, rest_s)
+        within_s = _SLACK_S + 2 * expected_s
+        wish = Wish(max(others)[1], len(numbers), expected_s, OFFERED_S, HANDED_S, within_s)
+        self._offer(case.loan, wish, list(numbers), case, rest_s)
         return True
 
     def _slow_s(self, took_s: float) -> float:
         """The distance that a host needs which took so long to answer."""
-        fetch = self._config.fetch
+        fetch = self._config().fetch
         return min(fetch.delay_factor * took_s, fetch.max_delay_s) if fetch.delay_s else 0.0
 
-    def _offer_soon(
+    def _offer(
         self, loan: Loan, wish: Wish, numbers: Sequence[int], case: Case | None, rest_s: float
     ) -> None:
         """Have a bundle written, after a rest."""
-        fetch = self._config.fetch
-        origin = loan.jobs[numbers[0]].origin
-        bundle = Bundle(
-            version=papers.VERSION,
-            id=self._world.token(papers.ID_BYTES),
-            crawl=self._config.crawl.name,
-            gatherer=self._me,
-            scheme=origin.scheme,
-            host=origin.host,
-            port=origin.port,
-            paths=[loan.jobs[number].path for number in numbers],
-            delay_s=loan.delay_s,
-            delay_factor=fetch.delay_factor if fetch.delay_s else 0.0,
-            max_delay_s=fetch.max_delay_s,
-            expected_s=wish.expected_s,
-            within_s=wish.within_s,
-            epoch=self._epoch(),
-            agent=fetch.agent,
-            level=self._config.summary.level,
-            keep=self._config.store.pages != "none",
-            max_body_bytes=min(papers.MAX_BODY_BYTES, fetch.max_body_bytes),
-        )
+        jobs = [loan.jobs[number] for number in numbers]
+        id_, epoch = self._world.token(papers.ID_BYTES), self._epoch()
+        bundle = bundled(self._config(), self.me, id_, epoch, jobs, loan.delay_s, wish)
         until = trio.current_time() + rest_s + wish.longest_s
         out = Out(bundle, loan, wish, until, case=case, numbers=numbers, rest_s=rest_s)
+        out.claimed_by = until
+        out.stranger = self._books.record(out.desk) if not out.desk.startswith("@") else ""
         self._out[bundle.id] = out
-        self._probes += wish.to.startswith("@")
-        if wish.to in self._rooms:
-            self._rooms[wish.to] -= 1
-        self._send.send_nowait(out)
+        self._probes += out.desk.startswith("@")
+        self._clerk(out.desk).offer(out)
 
     # Tasks
 
     async def run(self) -> None:
         """Offer, take back, and see to it that every loan ends."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._offer)
+            self._nursery = nursery
+            self._clerk(self._own)
             nursery.start_soon(self._sweep)
-            nursery.start_soon(self._listen, self._own)
             nursery.start_soon(self._mend)
             while True:
-                await self._tend(nursery)
-                await self._keep_trust()
-                await trio.sleep(_LOOK_EVERY_S)
+                self._tend()
+                await trio.sleep(_TEND_EVERY_S)
 
-    async def _offer(self) -> None:
-        async with trio.open_nursery() as nursery:
-            async for out in self._sending:
-                if out.rest_s:
-                    nursery.start_soon(self._offer_later, out)
-                else:
-                    await self._offer_one(out)
+    def _clerk(self, name: str) -> Clerk:
+        """Who sees to a desk."""
+        clerk = self._clerks.get(name)
+        if clerk is None:
+            assert self._nursery is not None
+            among_us = name.startswith("@")
+            stranger = "" if among_us else self._books.stranger(name)
+            clerk = self._clerks[name] = Clerk(self, self._open_desk(name), stranger)
 
-    async def _offer_later(self, out: Out) -> None:
-        await trio.sleep(out.rest_s)
-        await self._offer_one(out)
+            async def run() -> None:
+                await clerk.run(looks=not among_us, listens=not among_us or name == self._own)
 
-    async def _offer_one(self, out: Out) -> None:
-        key = self._key(out.desk)
-        if key is None or trio.current_time() > out.until - out.wish.longest_s + _SEND_WITHIN_S:
-            self._end(out)
-            return
-        with trio.move_on_after(_SEND_WITHIN_S):
-            try:
-                data = out.bundle.sealed(key)
-                await self._desk(out.desk).urls.out(BUNDLE, out.bundle.id, data, ttl=out.wish.offered_s)
-            except TupleSpaceError as error:
-                self._log.warning("nothing can be lent", desk=out.desk, why=str(error))
-                self._rooms[out.desk] = 0
-                if isinstance(error, SpaceFull | TupleError):
-                    self._end(out)
-        # Unless it was refused it may be there, whatever came of writing it, and its time begins now.
-        out.until = trio.current_time() + out.wish.longest_s
+            self._nursery.start_soon(run)
+        return clerk
+
+    def _tend(self) -> None:
+        """Open the desks that there are, close those that are no more, and forget who is not invited."""
+        wanted = set(self._books.desks())
+        for name in wanted - self._clerks.keys():
+            self._clerk(name)
+        for name in [each for each in self._clerks if not each.startswith("@") and each not in wanted]:
+            self._clerks.pop(name).scope.cancel()
+            for out in [each for each in self._out.values() if each.desk == name]:
+                out.answered.clear()
+                out.told.clear()
+        invited = self._books.records()
+        for helper in self.scrutiny.trust.helpers():
+            if helper not in invited:
+                self.scrutiny.dismiss(helper)
 
     async def _mend(self) -> None:
-        """Have fetched again what was wrong."""
-        async for keys in self._refetched:
-            await self._again(keys)
-
-    async def _keep_trust(self) -> None:
-        """Write down who is trusted, when that has changed."""
-        packed = msgpack.packb(self.scrutiny.trust.state())
-        if packed != self._trust and self.scrutiny.trust.state():
-            self._trust = packed
-            await self._crawl.commit(Batch(meta={TRUST: packed}))
-
-    def _desk(self, name: str) -> Desk:
-        return self._desks.get(name) or self._open_desk(name)
-
-    def _key(self, desk: str) -> bytes | None:
-        return AMONG_GATHERERS if desk.startswith("@") else self._books.key(desk)
-
-    async def _tend(self, nursery: trio.Nursery) -> None:
-        """Open the desks that there are, close those that are no more, and see who is at each."""
-        wanted = set(self._books.desks())
-        for name in wanted - self._desks.keys():
-            self._desks[name] = self._open_desk(name)
-            nursery.start_soon(self._listen, self._desks[name])
-        for name in self._desks.keys() - wanted:
-            self._listening.pop(name).cancel()
-            del self._desks[name]
-            self._rooms.pop(name, None)
-            self.present.pop(name, None)
-        for name, desk in list(self._desks.items()):
-            try:
-                helpers = await desk.present()
-                if stranger := self._books.stranger(name):
-                    helpers = [each for each in helpers if each.name == stranger]
-                self.present[name] = helpers
-                slots = sum(each.slots for each in helpers)
-                # What lies there for everybody to take, once over; and as much again, so that nobody waits.
-                waiting = await desk.urls.count(BUNDLE, str, bytes) if slots else 0
-                stranger = self._books.stranger(name)
-                out = sum(each.desk == name for each in self._out.values())
-                if (
-                    self.scrutiny.trust.is_barred(stranger)
-                    or self._shunned.get(name, 0.0) > trio.current_time()
-                ):
-                    room = 0
-                elif stranger:
-                    room = max(0, 2 * slots - max(waiting, out))
-                else:
-                    room = max(0, 2 * slots - waiting)
-                self._rooms[name] = -(-room // max(1, self._members()))
-            except TupleSpaceError:
-                self._rooms[name] = 0
-
-    async def _listen(self, desk: Desk) -> None:
-        """Take the answers that come to a desk."""
-        told = False
-        with trio.CancelScope() as listening:
-            self._listening[desk.name] = listening
-            while True:
-                await self._crawl.can_read()
-                try:
-                    async with desk.summaries.take(
-                        ANSWER, self._me, str, str, bytes, many=_ANSWERS_AT_ONCE
-                    ) as taken:
-                        for _, _, bundle, helper, data in taken:
-                            if not self._answered(desk.name, str(bundle), str(helper), data):
-                                # Who writes what nobody wants has to wait; others do not wait for that one.
-                                await trio.sleep(_PENANCE_S if self._books.stranger(desk.name) else 0)
-                            await trio.lowlevel.checkpoint()
-                    told = False
-                except TupleSpaceError as error:
-                    if not told:
-                        self._log.warning("no answers", desk=desk.name, why=str(error))
-                    told = True
-                    await trio.sleep(_PAUSE_S)
-
-    def _answered(self, desk: str, id_: str, helper: str, data: object) -> bool:
-        """Take an answer, or refuse it."""
-        assert isinstance(data, bytes)
-        try:
-            self._take(desk, id_, helper, data)
-        except Exception as error:  # noqa: BLE001 - whatever somebody has written, others go on
-            refused = error if isinstance(error, Refused) else Refused(Refusal.FORM)
-            if refused is not error:
-                self._log.exception("an answer could not be read", helper=helper)
-            self.account.refused[refused.why.name.lower()] += 1
-            self._log.debug("an answer was refused", helper=helper, why=str(refused))
-            stranger = self._books.stranger(desk)
-            if stranger and refused.why in _LIES:
-                self.scrutiny.lied(stranger)
-            return False
-        return True
-
-    def _take(self, desk: str, id_: str, helper: str, data: bytes) -> None:
-        """Take an answer; raises Refused."""
-        out = self._out.get(id_)
-        probe = desk == self._own.name
-        if out is None or out.desk != (desks.of_gatherer(helper) if probe else desk):
-            raise Refused(Refusal.UNKNOWN)
-        key = AMONG_GATHERERS if probe else self._books.helper_key(desk, helper)
-        if key is None:
-            raise Refused(Refusal.STRANGER)
-        answer = Answer.opened(data, key, self._me, id_, helper)
-        if (helper, answer.part) in out.answered:
-            raise Refused(Refusal.REPEATED)
-        out.answered.add((helper, answer.part))
-        for page in answer.pages:
-            self._take_back(out, page, helper, probe=probe)
-        if answer.last or not out.loan.jobs:
-            self._end(out)
-
-    def _take_back(self, out: Out, page: Page, helper: str, *, probe: bool) -> None:
-        """Take what is said of one page; raises Refused."""
-        if page.number >= len(out.numbers):
-            raise Refused(Refusal.UNTRUE)
-        number = out.numbers[page.number]
-        if number not in out.loan.jobs or number in out.told:
-            raise Refused(Refusal.REPEATED)
-        host = out.loan.turn.host
-        if page.failure:
-            self._keep(host)
-            return
-        response = page.response(out.bundle)
-        if response.truncated == "length" and out.bundle.max_body_bytes < self._config.fetch.max_body_bytes:
-            self._keep(host)
-            return
-        self.account.returned += 1
-        if self._books.stranger(out.desk):
-            out.told[number] = Told(page, response)
-            return
-        if probe and self._probing is not None:
-            self._probing.tried(host, helper, response.total_s)
-        self._crawl.loans.returned(
-            out.loan, number, response, page.read, page.fingerprint, "" if probe else helper
-        )
-
-    def _keep(self, host: str) -> None:
-        """Do not lend a host for a while."""
-        now = self._crawl.now()
-        if len(self._kept) >= _KEPT:
-            self._kept = {each: until for each, until in self._kept.items() if until > now}
-        self._kept[host] = now + KEPT_S
-
-    def _end(self, out: Out) -> None:
-        if self._out.pop(out.bundle.id, None) is None:
-            return
-        self._probes -= out.desk.startswith("@")
-        stranger = self._books.stranger(out.desk)
-        if stranger:
-            # Who takes and never answers is not given more for a while.
-            self._silent[out.desk] = 0 if out.answered else self._silent[out.desk] + 1
-            if self._silent[out.desk] >= _SILENT:
-                self._silent[out.desk] = 0
-                self._shunned[out.desk] = trio.current_time() + _SHUNNED_S
-        if out.case is not None:
-            self.scrutiny.confirmed(out.case, stranger if out.told else "", out.told)
-            return
-        self.account.unanswered += len(out.loan.jobs) - len(out.told)
-        if stranger:
-            self.scrutiny.complete(stranger, out.loan, out.told)
-        else:
-            self._crawl.loans.ended(out.loan)
+        """Have fetched again what was wrong, once it is on disk."""
+        while True:
+            trust = self.scrutiny.trust
+            ready = [key for key in trust.again if key not in self._crawl.under_way]
+            if ready:
+                await self._again(ready)
+                trust.queued(ready)
+            await trio.sleep(_SWEEP_EVERY_S)
 
     async def _sweep(self) -> None:
         """End the loans whose time is over."""
         while True:
-            await trio.sleep(_SWEEP_EVERY_S if self._out else _LOOK_EVERY_S)
+            await trio.sleep(_SWEEP_EVERY_S)
             now = trio.current_time()
-            for out in [each for each in self._out.values() if each.until <= now]:
-                self._end(out)
+            if self._crawl.is_ending:
+                self._part(now)
+            if self._epoch() != self._ruled:
+                self._ruled = self._epoch()
+                self._recall()
+            for out in list(self._out.values()):
+                if out.until <= now:
+                    self.end(out)
+                elif not out.answered and not out.is_asked_after and out.claimed_by <= now:
+                    self._ask_after(out)
             self.scrutiny.sweep(now)
+
+    def _ask_after(self, out: Out) -> None:
+        if (clerk := self._clerks.get(out.desk)) is not None:
+            clerk.ask_after(out)
+
+    def _part(self, now: float) -> None:
+        """The crawl ends: take back what nobody has begun, and wait for the rest, but not for long.
+
+        What is left is queued. Its hosts' turns stay held: somebody may still be asking there.
+        """
+        if self._parting_at is None:
+            self._parting_at = now
+            for out in self._out.values():
+                out.claimed_by = now
+        if now < self._parting_at + PARTING_S:
+            return
+        for out in list(self._out.values()):
+            del self._out[out.bundle.id]
+            if out.case is not None:
+                self.scrutiny.drop(out.case)
+            self._crawl.loans.abandoned(out.loan)
+
+    def _recall(self) -> None:
+        """Operators have ruled anew: what they have blocked is dropped or waits, whoever has it."""
+        for out in list(self._out.values()):
+            jobs = out.loan.jobs
+            blocked = [number for number, job in jobs.items() if self._is_blocked(job.queued.key)]
+            if blocked and out.case is None:
+                for number in blocked:
+                    out.told.pop(number, None)
+                self._crawl.loans.put_back(out.loan, blocked)
+                if not jobs and not out.is_asked_after:
+                    self._ask_after(out)
+
+    def _is_blocked(self, key: str) -> bool:
+        return self._barred(key) or not self._crawl.may_fetch(key)
+
+    # Clerks ask
+
+    def key(self, desk: str) -> bytes | None:
+        """What seals bundles at a desk; None if nothing is lent there."""
+        return AMONG_GATHERERS if desk.startswith("@") else self._books.key(desk)
+
+    def is_invited(self, desk: str, helper: str) -> bool:
+        """Whether a helper has business at a desk."""
+        return self._books.helper_key(desk, helper) is not None
+
+    def is_trusted(self, desk: str) -> bool:
+        """Whether the helper of an open site's desk is asked; nobody is while much is held back."""
+        return not self.scrutiny.trust.is_barred(self._books.record(desk)) and self._intake.has_room()
+
+    def held(self, desk: str) -> int:
+        """How many bundles a stranger has, or has answered and are being checked."""
+        out = sum(each.desk == desk for each in self._out.values())
+        return out + self.scrutiny.held(self._books.record(desk))
+
+    def share(self) -> int:
+        """Among how many gatherers the helpers are shared."""
+        return self._members()
+
+    async def can_read(self) -> None:
+        """Wait until more may come."""
+        await self._crawl.can_read()
+
+    def answered(self, desk: str, bundle: str, helper: str, data: bytes) -> bool:
+        """Take an answer, or refuse it."""
+        return self._intake.answered(desk, bundle, helper, data)
+
+    def refused(self, desk: str, why: Refusal) -> None:
+        """Something came that is not taken."""
+        self._intake.refused(desk, why)
+
+    def end(self, out: Out) -> None:
+        """Nothing more comes of a loan."""
+        if self._out.pop(out.bundle.id, None) is None:
+            return
+        self._probes -= out.desk.startswith("@")
+        if (clerk := self._clerks.get(out.desk)) is not None:
+            clerk.ended(out)
+        if out.case is not None:
+            self.scrutiny.confirmed(out.case, out.stranger if out.told else "", out.told)
+            return
+        self.account.unanswered += len(out.loan.jobs) - len(out.told)
+        if out.stranger and out.stranger in self._books.records():
+            self.scrutiny.complete(out.stranger, out.loan, out.told)
+        else:
+            self._crawl.loans.ended(out.loan)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from ipaddress import ip_address
@@ -25,7 +26,7 @@ from gcs.core.traps import Fingerprint
 from gcs.core.urls import MAX_LENGTH
 from gcs.fetch.answer import end_of_head, parse_headers
 from gcs.fetch.outcome import Elsewhere, Origin, Response
-from gcs.summary import records
+from gcs.summary import language, records
 from gcs.summary.records import Document, Heading
 
 VERSION: Final = 1
@@ -53,8 +54,15 @@ _DEEPEST: Final = 6
 _LATEST: Final = 4e9
 """No time of a fetch is later."""
 _SLACK_S: Final = 1.0
-_Name = Annotated[str, Meta(max_length=100)]
-_Path = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH, pattern="^/[!-~]*$")]
+_PAGE_BYTES, _LINK_BYTES = 4096, 400
+"""What a page takes beside its bodies, and a link with its texts, about."""
+_CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+"""What no head of ours has: it would end up in logs, archives and terminals."""
+_PLAIN: Final = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*\Z"
+"""No control characters: it may be shown, or stand in a header."""
+_Name = Annotated[str, Meta(max_length=100, pattern=_PLAIN)]
+_Label = Annotated[str, Meta(max_length=records.MAX_LINE, pattern=_PLAIN)]
+_Path = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^/[!-~]*\Z")]
 
 
 class Refusal(StrEnum):
@@ -67,6 +75,8 @@ class Refusal(StrEnum):
     REPEATED = "already answered"
     STRANGER = "from somebody who was not invited, or no longer is"
     UNTRUE = "at odds with itself"
+    BLOCKED = "about what operators have blocked since"
+    ROOM = "more than can be held until it is checked"
 
 
 class Refused(ValueError):
@@ -85,7 +95,7 @@ class Bundle(Struct, array_like=True, frozen=True):
     crawl: _Name
     gatherer: _Name
     """Its id: where the answers go."""
-    scheme: Annotated[str, Meta(pattern="^https?$")]
+    scheme: Annotated[str, Meta(pattern=r"^https?\Z")]
     host: Annotated[str, Meta(min_length=1, max_length=255)]
     port: Annotated[int, Meta(ge=1, le=65535)]
     paths: Annotated[list[_Path], Meta(min_length=1, max_length=MOST_URLS)]
@@ -102,7 +112,7 @@ class Bundle(Struct, array_like=True, frozen=True):
     epoch: int
     """That of what operators had ruled."""
     agent: Annotated[str, Meta(max_length=300)]
-    level: Annotated[str, Meta(pattern="^(full|links)$")]
+    level: Annotated[str, Meta(pattern=r"^(full|links)\Z")]
     keep: bool
     """Whether the bodies are wanted too."""
     max_body_bytes: Annotated[int, Meta(ge=1, le=MAX_BODY_BYTES)]
@@ -132,17 +142,17 @@ _Texts = Annotated[list[_Text], Meta(max_length=records.MAX_LINKS)]
 class Wire(NamedTuple):
     """A `Document` on its way: the same fields in the same order, with bounds for all that could be long."""
 
-    format: _Text
+    format: _Label
     title: _Text
     description: _Text
     keywords: Annotated[tuple[_Text, ...], Meta(max_length=records.MAX_KEYWORDS)]
     headings: Annotated[tuple[Heading, ...], Meta(max_length=records.MAX_HEADINGS)]
     excerpt: _Text
-    language: _Text
+    language: _Label
     language_confidence: float
-    charset: _Text
-    charset_declared: _Text
-    charset_detected: _Text
+    charset: _Label
+    charset_declared: _Label
+    charset_detected: _Label
     hrefs: _Texts
     texts: _Texts
     rels: _Text | _Texts
@@ -215,6 +225,13 @@ class Page(Struct, array_like=True, frozen=True):
         return None if self.document is None else Document(*self.document)
 
     @property
+    def weight(self) -> int:
+        """About how many bytes it takes in memory."""
+        document = self.document
+        links = 0 if document is None else sum(map(len, document.hrefs)) + _LINK_BYTES * len(document.hrefs)
+        return _PAGE_BYTES + len(self.raw or b"") + len(self.head) + len(self.request) + links
+
+    @property
     def fingerprint(self) -> Fingerprint:
         """What tells the page from others."""
         return Fingerprint(self.exact, self.shape)
@@ -239,6 +256,8 @@ class Page(Struct, array_like=True, frozen=True):
             or self.request.find(b"\r\n\r\n") != len(self.request) - 4
             or self.head[9:12] != b"%d" % self.status
             or not self.request.startswith(asked)
+            or _CONTROLS.search(self.head) is not None
+            or _CONTROLS.search(self.request) is not None
             or self.truncated not in _TRUNCATED
             or len(self.digest) != 20
             or not is_whole
@@ -345,6 +364,7 @@ def is_modest(document: Document) -> bool:
         and len(document.headings) <= records.MAX_HEADINGS
         and all(1 <= each.level <= _DEEPEST for each in document.headings)
         and 0.0 <= document.language_confidence <= 1.0
+        and (not document.language or language.is_code(document.language))
         and _are_short(records.MAX_TITLE, (document.title,))
         and _are_short(records.MAX_DESCRIPTION, (document.description,))
         and _are_short(records.MAX_EXCERPT, (document.excerpt,))
@@ -359,9 +379,9 @@ def is_modest(document: Document) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    """Whether it is an address, or nothing."""
+    """Whether it is an address, or nothing; without a scope (`fe80::1%eth0`), which may be any text."""
     try:
-        return not text or bool(ip_address(text))
+        return not text or ("%" not in text and bool(ip_address(text)))
     except ValueError:
         return False
 

@@ -2,7 +2,8 @@
 
 Of a new helper every page is asked for a second time, by another helper if there is one, and by this gatherer
 where they disagree or there is none. Of one that is known a few pages are, from time to time. Nobody is
-blamed for what only another helper says: a dispute is decided by fetching the page here.
+blamed for what only another helper says: a dispute is decided by fetching the page here, twice if it may have
+changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import structlog
 import trio
 
 from gcs.core.traps import Fingerprint, fingerprint
-from gcs.core.trust import Telling, Trust, agree
+from gcs.core.trust import Telling, Trust, Verdict, judge
 from gcs.fetch.outcome import Response
 from gcs.gatherer.crawl import Crawl
 from gcs.gatherer.job import Loan, Visit
@@ -29,6 +30,8 @@ _TURNS: Final = 5
 _FAILING, _TOO_MANY = 500, 429
 PATIENCE_S: Final = 60.0
 """So long something is held back at most; then it is queued again, and nobody is blamed."""
+_SAID: Final = ("content-type", "content-language", "x-robots-tag", "refresh", "link")
+"""Headers that say what a page is, or what it wants."""
 
 
 class Told(NamedTuple):
@@ -42,6 +45,11 @@ class Told(NamedTuple):
         """What must agree of it."""
         return _telling(self.response, self.page.read, self.page.fingerprint)
 
+    @property
+    def is_useful(self) -> bool:
+        """Whether it says something about the page, and not only about the moment."""
+        return not _is_passing(self.response)
+
 
 @dataclass(eq=False, slots=True)
 class Case:
@@ -53,16 +61,23 @@ class Case:
     open: set[int]
     """Pages that are still to be confirmed."""
     since: float
+    mark: int
+    """What the helper had said before this."""
     second: str = ""
     """Who was asked a second time, if that was a helper."""
     others: dict[int, Told] = field(default_factory=dict)
     """What that one says, where it disagrees."""
-    is_wrong: bool = False
-    second_is_wrong: bool = False
+    seen: dict[int, Telling] = field(default_factory=dict)
+    """What this gatherer saw of pages that it has to fetch once more."""
+    verdicts: set[Verdict] = field(default_factory=set)
+    second_verdicts: set[Verdict] = field(default_factory=set)
     is_out: bool = False
     """Whether another helper has it now."""
-    is_void: bool = False
-    """Whether nothing can be said about it."""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+        return sum(each.page.weight for each in (*self.told.values(), *self.others.values()))
 
 
 Replicate = Callable[[Case, Sequence[int]], bool]
@@ -77,11 +92,11 @@ class Scrutiny:
         trust: Trust,
         *,
         replicate: Replicate,
-        again: Callable[[Sequence[str]], None],
+        may_fetch: Callable[[str], bool],
         random: Random,
     ) -> None:
-        """`replicate` asks another helper, if there is one; `again` has pages fetched again that count."""
-        self._crawl, self.trust, self.replicate, self._again = crawl, trust, replicate, again
+        """`replicate` asks another helper, if there is one; `may_fetch` says what may be fetched here."""
+        self._crawl, self.trust, self.replicate, self._may_fetch = crawl, trust, replicate, may_fetch
         self._random = random
         self._cases: dict[Case, None] = {}
         self._by_key: dict[str, tuple[Case, int]] = {}
@@ -91,13 +106,25 @@ class Scrutiny:
         """Whether a page is to be fetched here, because somebody's word is to be checked."""
         return key in self._by_key
 
+    @property
+    def weight(self) -> int:
+        """About how many bytes are held back."""
+        return sum(case.weight for case in self._cases)
+
+    def held(self, helper: str) -> int:
+        """How many answers of a helper are held back."""
+        return sum(case.helper == helper for case in self._cases)
+
     def complete(self, helper: str, loan: Loan, told: Mapping[int, Told]) -> None:
         """A helper has said all that it will of a loan."""
-        told = {number: each for number, each in told.items() if not _is_passing(each.response)}
+        for number, each in told.items():
+            if number in loan.jobs and not each.is_useful:
+                self._crawl.loans.rest(loan, number, each.response)
+        told = {number: each for number, each in told.items() if each.is_useful and number in loan.jobs}
         loan.took_s = max((each.response.total_s for each in told.values()), default=0.0)
         self._crawl.loans.put_back(loan, [number for number in loan.jobs if number not in told])
         check = self.trust.to_check(helper, list(told), self._random) if told else []
-        case = Case(helper, loan, told, set(check), trio.current_time())
+        case = Case(helper, loan, told, set(check), trio.current_time(), self.trust.mark(helper))
         if not check:
             self.trust.accepted(helper, [job.queued.key for job in loan.jobs.values()])
             self._accept(case)
@@ -121,57 +148,72 @@ class Scrutiny:
             return
         case.second = second
         for number in list(case.open):
-            if number not in told or _is_passing(told[number].response):
+            if number not in told or not told[number].is_useful:
                 continue
-            if agree(case.told[number].telling, told[number].telling):
+            if case.told[number].telling == told[number].telling:
                 case.open.discard(number)
             else:
                 case.others[number] = told[number]
-        self._ask_here(case, sorted(case.open))
+        self._ask_here(case, sorted(case.open & case.loan.jobs.keys()))
         self._see(case)
 
-    def judged(self, visit: Visit) -> None:
-        """This gatherer has asked for a page itself; what it got no real answer to proves nothing."""
-        found = self._by_key.pop(visit.job.queued.key, None)
-        if found is None:
-            return
-        case, number = found
+    def judged(self, visit: Visit) -> bool:
+        """This gatherer has asked for a page itself; whether it has to do so once more, before that counts.
+
+        What it got no real answer to proves nothing.
+        """
+        key = visit.job.queued.key
+        case, number = self._by_key.get(key, (None, 0))
+        if case is None:
+            return False
         if isinstance(visit.outcome, Response) and not _is_passing(visit.outcome):
             mark = fingerprint(visit.outcome.body, visit.job.path)
-            seen = _telling(visit.outcome, visit.document, mark)
-            case.is_wrong |= not agree(seen, case.told[number].telling)
-            other = case.others.get(number)
-            case.second_is_wrong |= other is not None and not agree(seen, other.telling)
+            now, before = _telling(visit.outcome, visit.document, mark), case.seen.get(number)
+            first, second = (now, None) if before is None else (before, now)
+            verdicts = [judge(case.told[number].telling, first, second)]
+            if number in case.others:
+                verdicts.append(judge(case.others[number].telling, first, second))
+            if Verdict.OPEN in verdicts:
+                case.seen[number] = now
+                case.since = trio.current_time()
+                return True
+            case.verdicts.add(verdicts[0])
+            case.second_verdicts.update(verdicts[1:])
         else:
-            case.is_void = True
+            case.verdicts.add(Verdict.VOID)
+        del self._by_key[key]
         case.open.discard(number)
         self._see(case)
+        return False
 
     def lied(self, helper: str) -> None:
         """A helper has written what cannot be."""
-        self._credit(helper, wrong=True)
+        self._blame(helper)
+
+    def dismiss(self, helper: str) -> None:
+        """A helper is not invited any more: nothing of it counts that was not confirmed."""
+        self.trust.forget(helper)
+        self._drop_cases(helper)
 
     def sweep(self, now: float) -> None:
         """Give up what could not be confirmed for too long, or is not this gatherer's to fetch any more."""
         ends = self._crawl.is_ending
-        late = [
-            case
-            for case in self._cases
-            if not case.is_out and (ends or now - case.since > self._patience_s(case) or self._has_left(case))
-        ]
-        for case in late:
+        for case in list(self._cases):
+            late = now - case.since > max(PATIENCE_S, _TURNS * case.loan.delay_s)
+            if not case.is_out and (ends or late or self._has_left(case)):
+                self.drop(case)
+
+    def drop(self, case: Case) -> None:
+        """Close a case undecided: what it holds is queued again."""
+        if case in self._cases:
             self._close(case)
             self._crawl.loans.put_back(case.loan, list(case.loan.jobs))
-
-    @staticmethod
-    def _patience_s(case: Case) -> float:
-        return max(PATIENCE_S, _TURNS * case.loan.delay_s)
 
     def _has_left(self, case: Case) -> bool:
         """Whether something of a case is not this gatherer's to fetch any more."""
         asked = (key for key, (each, _) in self._by_key.items() if each is case)
         held = (job.queued.key for job in case.loan.jobs.values())
-        return not all(map(self._crawl.may_fetch, (*asked, *held)))
+        return not all(map(self._may_fetch, (*asked, *held)))
 
     def _ask_here(self, case: Case, numbers: Iterable[int]) -> None:
         """Have pages fetched by this gatherer, whose own account stands then."""
@@ -182,39 +224,46 @@ class Scrutiny:
 
     def _see(self, case: Case) -> None:
         """Decide a case in which nothing is open, or which is lost already."""
-        if case not in self._cases or (case.open and not case.is_wrong):
+        wrong = Verdict.WRONG in case.verdicts
+        if case not in self._cases or (case.open and not wrong):
             return
-        self._close(case)
-        if case.is_void and not case.is_wrong:
-            self._crawl.loans.put_back(case.loan, list(case.loan.jobs))
-            return
-        if case.second:
-            self._credit(case.second, wrong=case.second_is_wrong)
-        self._credit(case.helper, wrong=case.is_wrong)
-        if case.is_wrong:
-            self._crawl.loans.put_back(case.loan, list(case.loan.jobs))
-        else:
+        if Verdict.WRONG in case.second_verdicts:
+            self._blame(case.second)
+        if wrong or (Verdict.DIFFERS in case.verdicts and self.trust.differed(case.helper)):
+            self._blame(case.helper)
+        elif case in self._cases and case.verdicts <= {Verdict.AGREES}:
+            self._close(case)
+            self.trust.passed(case.helper, case.mark)
             self._accept(case)
+        self.drop(case)
 
     def _close(self, case: Case) -> None:
         self._cases.pop(case, None)
         for key in [key for key, (each, _) in self._by_key.items() if each is case]:
             del self._by_key[key]
 
-    def _credit(self, helper: str, *, wrong: bool) -> None:
-        if not wrong:
-            self.trust.passed(helper)
-            return
+    def _blame(self, helper: str) -> None:
+        """A helper was wrong; what is held back of it, and what only it has confirmed, is queued again."""
         again = self.trust.failed(helper)
-        self._log.warning("a helper was wrong", helper=helper, again=len(again))
-        if again:
-            self._again(again)
+        self._log.warning("a helper was wrong", helper=helper, again=again)
+        self._drop_cases(helper)
+
+    def _drop_cases(self, helper: str) -> None:
+        for case in [each for each in self._cases if helper in (each.helper, each.second)]:
+            if not case.is_out:
+                self.drop(case)
 
     def _accept(self, case: Case) -> None:
         """Take what was said of the pages that were not fetched here."""
+        name = name_of(case.helper)
         for number in list(case.loan.jobs):
             page, response = case.told[number]
-            self._crawl.loans.returned(case.loan, number, response, page.read, page.fingerprint, case.helper)
+            self._crawl.loans.returned(case.loan, number, response, page.read, page.fingerprint, name)
+
+
+def name_of(helper: str) -> str:
+    """The name of a helper, whose record is kept under its name and a digest of its key."""
+    return helper.partition(" ")[0]
 
 
 def _is_passing(response: Response) -> bool:
@@ -224,10 +273,18 @@ def _is_passing(response: Response) -> bool:
 
 def _telling(response: Response, document: Document | None, mark: Fingerprint) -> Telling:
     headers = response.headers
-    asked: tuple[object, ...] = (headers.get("x-robots-tag", ""),)
-    links, whole = None, b""
-    if document is not None:
-        links = frozenset(document.hrefs)
-        asked += (document.base, document.canonical, document.noindex, document.nofollow)
-        whole = msgspec.msgpack.encode((tuple(document), tuple(mark)))
-    return Telling(response.status, headers.get("location", ""), response.digest(), links, asked, whole)
+    asked: tuple[object, ...] = tuple(headers.get(name, "") for name in _SAID)
+    location = headers.get("location", "")
+    if document is None:
+        return Telling(response.status, location, response.digest(), None, asked)
+    asked += (document.base, document.canonical, document.noindex, document.nofollow)
+    return Telling(
+        response.status,
+        location,
+        response.digest(),
+        frozenset(document.hrefs),
+        asked,
+        msgspec.msgpack.encode((tuple(document), tuple(mark))),
+        frozenset(document.title.split()),
+        frozenset(document.excerpt.split()),
+    )

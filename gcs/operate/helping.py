@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+import trio
 
 from gcs.config import Config
 from gcs.core.rulings import Rulings
 from gcs.helper.desks import OpenDesk, Presence
 from gcs.helper.sites import Site
 from tuplespace import TupleSpaceError
+
+_PATIENCE_S: Final = 5.0
 
 
 async def helpers(config: Config, rulings: Rulings, open_desk: OpenDesk) -> list[dict[str, Any]]:
@@ -22,9 +26,10 @@ async def helpers(config: Config, rulings: Rulings, open_desk: OpenDesk) -> list
         desk = site.desk(name) if site else ""
         if site and desk not in there:
             try:
-                there[desk] = await open_desk(desk).present()
-            except TupleSpaceError as error:
-                there[desk], trouble[desk] = [], f"its site cannot be asked: {error}"
+                with trio.fail_after(_PATIENCE_S):
+                    there[desk] = await open_desk(desk).present(name if site.is_open else "")
+            except (TupleSpaceError, trio.TooSlowError) as error:
+                there[desk], trouble[desk] = [], f"its site cannot be asked: {str(error) or 'no answer'}"
         said = next((each for each in there.get(desk, ()) if each.name == name), None)
         says = said.sentence if said else trouble.get(desk, "")
         if site is None:

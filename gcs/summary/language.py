@@ -18,6 +18,7 @@ SAMPLE: Final = 400
 # CLD2 still has the codes that ISO 639 gave up, and codes of its own for writing systems.
 _CODES: Final = {"iw": "he", "jw": "jv", "un": "", "sr-ME": "sr"}
 _KNOWN: Final = frozenset(code for _, code in pycld2.LANGUAGES)
+_SAID: Final = frozenset(_CODES.get(code, code) for code in _KNOWN if not code.startswith("xx")) - {""}
 _OLD: Final = {"he": "iw", "jv": "jw", "nb": "no", "in": "id"}
 _ENCODINGS: Final = {
     "shift_jis": "JAPANESE_SHIFT_JIS",
@@ -45,6 +46,11 @@ class Language(NamedTuple):
 
 
 UNKNOWN: Final = Language("", 0.0)
+
+
+def is_code(text: str) -> bool:
+    """Whether `identify` can say so."""
+    return text in _SAID
 
 
 def identify(text: str, *, domain: str = "", lang: str = "", charset: str = "") -> Language:

@@ -13,8 +13,10 @@ for i = 10, #entry, 6 do insert(numbers, sub(entry, i, i + 5)) end
 if watched() then
   for _, seq in ipairs(numbers) do
     local record = call('HGET', tuples, seq)
-    local _, _, _, at = split(record)
-    insert(payloads, sub(record, at))
+    if record then
+      local _, _, _, at = split(record)
+      insert(payloads, sub(record, at))
+    end
   end
 end
 variadic('HDEL', tuples, numbers)

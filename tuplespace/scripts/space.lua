@@ -40,6 +40,9 @@ local SESSION_MS = 900000  -- a session not seen for this long is forgotten
 local SEEN_MS = 10000      -- how stale a session's last-seen time may be
 local BUILD = 500          -- tuples put under a mask that was not asked by before, by one call
 local REPLY_BYTES = 262144 -- a reply that is kept, at most, unless one tuple alone is larger
+local TAKE_BYTES = 8388608 -- what one take gets, at most, unless one tuple alone is larger
+local MAIL_BYTES = 1048576 -- a longer tuple is not sent to who waits: it stands, and is found at the next tick
+local HEAD_BYTES = 256     -- no head is longer
 local CHUNK = 1000         -- values per variadic call; Lua's stack ends at 8,000
 
 local tuples, index, due, held, tries, takers, readers, waiting, sessions, replies, meta
@@ -266,9 +269,12 @@ local function indexed(bucket, tag)
   local ranks = {}
   for _, member in ipairs(found) do
     local seq = sub(member, -6)
-    local _, signature, tokens = split(call('HGET', tuples, seq))
-    insert(ranks, 0)
-    insert(ranks, bucket_of(byte(mask), tag, tokens) .. signature .. seq)
+    local record = call('HGET', tuples, seq)
+    if record then
+      local _, signature, tokens = split(record)
+      insert(ranks, 0)
+      insert(ranks, bucket_of(byte(mask), tag, tokens) .. signature .. seq)
+    end
   end
   variadic('ZADD', index, ranks)
   if #found < BUILD then
@@ -283,6 +289,32 @@ local function forget(seq, record)
   call('HDEL', tuples, seq)
   call('HDEL', tries, seq)
   if byte(record, 1) == 1 then call('ZREM', due, 'T' .. seq) end
+end
+
+-- Whether a record is longer than a caller wants to read. Whoever may write into a space may write what
+-- no client of ours would, so nothing is read before its length is known.
+local function too_long(seq, longest) return call('HSTRLEN', tuples, seq) > longest + HEAD_BYTES end
+
+-- Of the members of the index that were found, those whose tuples can be given to a caller. The others leave
+-- the space: too long, or gone already. A tuple that is too long is not read, so it may still stand under
+-- other masks, and leaves those when it is found there. Then how many were too long, and the lengths of the others.
+local function bearable(found, longest)
+  local kept, dropped, sizes = {}, 0, {}
+  for _, member in ipairs(found) do
+    local seq = sub(member, -6)
+    local size = call('HSTRLEN', tuples, seq)
+    if size == 0 or size > longest + HEAD_BYTES then
+      call('ZREM', index, member)
+      call('HDEL', tuples, seq)
+      call('HDEL', tries, seq)
+      call('ZREM', due, 'T' .. seq)
+      if size > 0 then dropped = dropped + 1 end
+    else
+      insert(kept, member)
+      insert(sizes, size)
+    end
+  end
+  return kept, dropped, sizes
 end
 
 -- Write a lease on these numbers.
@@ -307,6 +339,7 @@ end
 
 -- Give copies of a new tuple to those who wait to read it.
 local function show(seq, payload, list, signature)
+  if #payload > MAIL_BYTES then return end
   local left = READS
   for _, bucket in ipairs(list) do
     shapes(readers, bucket, function(pattern)
@@ -326,6 +359,7 @@ end
 -- Hand a tuple to the longest-waiting taker that can be reached: true when one has it, leased.
 -- A waiter that cannot be reached leaves the line; its next tick puts it back in its old place.
 local function hand_over(seq, record, payload, list, signature)
+  if #payload > MAIL_BYTES then return false end
   for _ = 1, SILENT do
     local best
     for _, bucket in ipairs(list) do
@@ -503,14 +537,20 @@ local function sweep()
   return #list == SWEEP or budget <= 0
 end
 
--- Take up to `many` waiting tuples under a lease: returns {tries, payload, ...}, or nil when there
--- are none; the second value says that time ran out on some and the caller must ask again.
-local function take(lease, terms, bucket, pattern, many)
-  local found = find(bucket, pattern, many, '')
-  if not found then return redis.error_reply('TSSHAPES ' .. SHAPES) end
-  if #found == 0 then return nil, false end
-  local names, gone, numbers, reply = {}, {}, {}, {}
-  for i, member in ipairs(found) do names[i] = sub(member, -6) end
+-- Take up to `many` waiting tuples under a lease, none longer than `longest` bytes: returns how many were
+-- longer and dropped, then {tries, payload, ...}, or nil when there are none; the third value says that time
+-- ran out on some, or some were dropped, and the caller must ask again.
+local function take(lease, terms, bucket, pattern, many, longest)
+  local members_found = find(bucket, pattern, many, '')
+  if not members_found then return 0, redis.error_reply('TSSHAPES ' .. SHAPES) end
+  if #members_found == 0 then return 0, nil, false end
+  local found, dropped, sizes = bearable(members_found, longest)
+  local names, gone, numbers, reply, bytes = {}, {}, {}, {}, 0
+  for i, member in ipairs(found) do
+    bytes = bytes + sizes[i]
+    if bytes > TAKE_BYTES and i > 1 then break end
+    names[i] = sub(member, -6)
+  end
   local records = {}
   for from = 1, #names, CHUNK do
     local part = call('HMGET', tuples, unpack(names, from, math.min(from + CHUNK - 1, #names)))
@@ -536,22 +576,28 @@ local function take(lease, terms, bucket, pattern, many)
     end
   end
   variadic('ZREM', index, gone)
-  if #numbers == 0 then return nil, true end
+  if #numbers == 0 then return dropped, nil, true end
   grant(lease, sub(terms, 1, 8) .. expires, concat(numbers))
-  return reply, false
+  return dropped, reply, false
 end
 
--- What a lease holds, as take() returned it; nil when the lease has ended.
-local function holding(lease)
+-- What a lease holds, as take() returned it, without what is too long; nil when the lease has ended.
+local function holding(lease, longest)
   local entry = call('HGET', held, lease)
   if not entry or tonumber(call('ZSCORE', due, 'L' .. lease) or 0) <= now then return nil end
   local reply = {}
   for i = 10, #entry, 6 do
     local seq = sub(entry, i, i + 5)
-    local record = call('HGET', tuples, seq)
-    local _, _, _, at = split(record)
+    local payload = ''
+    if not too_long(seq, longest) then
+      local record = call('HGET', tuples, seq)
+      if record then
+        local _, _, _, at = split(record)
+        payload = sub(record, at)
+      end
+    end
     insert(reply, tonumber(call('HGET', tries, seq) or 0))
-    insert(reply, sub(record, at))
+    insert(reply, payload)
   end
   return reply
 end

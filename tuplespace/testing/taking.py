@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import trio
 
 from tuplespace.errors import ClientClosed, LeaseLost, TupleError, TupleSpaceError
-from tuplespace.fields import ANY, Tuple
+from tuplespace.fields import ANY, Limits, Tuple
 from tuplespace.space import Space
 from tuplespace.testing.stage import (
     Check,
@@ -302,6 +302,33 @@ async def who_waits_is_told_of_the_end(stage: Stage) -> None:
     assert await space.in_("x", int) == ("x", 1)
 
 
+async def what_is_too_long_is_not_read(stage: Stage) -> None:
+    """What is longer than a client reads never comes to it; taking drops it and counts that."""
+    short = Limits(max_bytes=300)
+    first, second = stage.first.space(stage.name), stage.second.space(stage.name, limits=short)
+    long = ("x", b"." * 1000)
+    for number in range(4):
+        await first.out(*long)
+        await first.out("x", b"%d" % number)
+    assert await second.rdp("x", bytes) == ("x", b"0")
+    assert await second.rd("x", bytes) == ("x", b"0")
+    assert await listed(second.scan("x", bytes)) == [("x", b"%d" % n) for n in range(4)]
+    assert second.unreadable == 0
+    assert await second.inp("x", bytes) == ("x", b"0")
+    assert await second.swap(("x", bytes), ("y",)) == ("x", b"1")
+    async with second.take("x", bytes, many=9) as taken:
+        assert list(taken) == [("x", b"2"), ("x", b"3")]
+    assert await first.count("x", bytes) == 0
+    assert await first.inp("y") == ("y",)
+    async with trio.open_nursery() as nursery:
+        got: list[Tuple] = []
+        nursery.start_soon(put(got, second.in_, "x", bytes))
+        await in_line(first, takers=1)
+        await first.out(*long)
+        await first.out("x", b"end")
+    assert got == [("x", b"end")]
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     reading_leaves_the_tuple,
     taking_removes_the_tuple,
@@ -318,4 +345,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_take_of_many_gets_what_there_is,
     a_cancelled_wait_is_no_delivery,
     who_waits_is_told_of_the_end,
+    what_is_too_long_is_not_read,
 )

@@ -116,6 +116,11 @@ class LinkedBackend:
     def __init__(self, inner: Backend, link: Link) -> None:
         self._inner, self._link = inner, link
 
+    @property
+    def unreadable(self) -> int:
+        """As `Backend.unreadable`."""
+        return self._inner.unreadable
+
     async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
         """As `Backend.out`."""
         await self._link.there_and_back(lambda: self._inner.out(items, fence))
