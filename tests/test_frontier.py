@@ -13,6 +13,7 @@ from gcs.core.urls import key
 from gcs.fetch.outcome import Origin
 from gcs.fetch.robots import Inquiry
 from gcs.gatherer.frontier import Frontier
+from gcs.gatherer.territory import Alone
 from gcs.store.records import Batch, Finished, Found, State, host_of
 from gcs.store.store import Store
 
@@ -213,3 +214,34 @@ def test_what_was_not_fetched_is_given_back(parts: Parts) -> None:
     frontier.wake(hosts, 0.0)
     frontier.give_back()
     assert len(store.next_of(hosts[0], 10, now=0.0)) == 5
+
+
+class Shrinking(Alone):
+    """A territory from which one URL can be taken away."""
+
+    lost = ""
+
+    def may_fetch(self, key: str) -> bool:
+        """All but that one."""
+        return key != self.lost
+
+
+def test_what_is_put_back_is_not_next_once_it_belongs_to_others(parts: Parts) -> None:
+    """A URL that was taken is the next of its host again, unless it may not be fetched here by then."""
+    store, bench = parts
+    territory = Shrinking()
+    frontier = Frontier(store, bench, territory=territory)
+    frontier.wake(queue(store, "http://a.test/1", "http://a.test/2", "http://a.test/3"), 0.0)
+    while (site := frontier.unlocated()) is not None:
+        frontier.located(site, (), 0.0)
+    taken = frontier.take(0.0)
+    assert taken is not None
+    first, second = (frontier.next_job(taken[1], 0.0) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    territory.lost = first.queued.key
+    assert not frontier.put_first(first)
+    assert frontier.put_first(second)
+    again = frontier.next_job(taken[1], 0.0)
+    assert again is not None
+    assert again.queued.key == second.queued.key
