@@ -53,7 +53,7 @@ format: $(VENV)/.installed  ## Format the code and sort its imports
 demo: $(VENV)/.installed  ## Crawl a synthetic web to its end (DEMO_ARGS="--hosts 200")
 	@$(BIN)/gcs demo $(DEMO_ARGS)
 
-bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace store crawl together handover balance monitor", BENCH_ARGS)
+bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace store crawl together handover balance monitor page", BENCH_ARGS)
 	@for bench in $(BENCH); do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
 
 soak: $(VENV)/.redis $(VENV)/.iproute  ## Kill, stop and cut off workers, servers and gatherers for long (SOAK_ARGS)

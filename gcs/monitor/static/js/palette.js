@@ -13,23 +13,26 @@ const STEPS_DARK = ["#1c262e", "#1d3a4a", "#1b5068", "#196a88", "#2387a9", "#44a
  */
 export class Owners {
   constructor() {
-    this._index = new Map();
+    this._looks = new Map();
   }
 
   /** Say who there is; known names keep their look. */
   know(names) {
     for (const name of [...names].sort(byName)) {
-      if (!this._index.has(name)) this._index.set(name, this._index.size);
+      if (!this._looks.has(name)) this._looks.set(name, lookOf(this._looks.size));
     }
   }
 
   /** @returns {{colour: string, stripes: number, ink: string}} */
   look(name) {
-    if (!this._index.has(name)) this.know([name]);
-    const index = this._index.get(name);
-    const colour = OWNERS[index % OWNERS.length];
-    return { colour, stripes: Math.floor(index / OWNERS.length) % 4, ink: inkOn(colour) };
+    if (!this._looks.has(name)) this.know([name]);
+    return this._looks.get(name);
   }
+}
+
+function lookOf(index) {
+  const colour = OWNERS[index % OWNERS.length];
+  return { colour, stripes: Math.floor(index / OWNERS.length) % 4, ink: inkOn(colour) };
 }
 
 /** A colour for each of some names: the owners' own, if no two of them have the same. */
@@ -95,7 +98,7 @@ function tile({ stripes, ink }) {
 export function paint(context, look, x, y, width, height) {
   context.fillStyle = look.colour;
   context.fillRect(x, y, width, height);
-  if (!look.stripes || width < 3 || height < 3) return;
+  if (!look.stripes || width < TILE_PX || height < TILE_PX) return; // too small to be told by stripes
   context.fillStyle = context.createPattern(tile(look), "repeat");
   context.fillRect(x, y, width, height);
 }

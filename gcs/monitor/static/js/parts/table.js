@@ -6,8 +6,8 @@ import { NONE } from "../format.js";
 
 const ROW_PX = 33;
 const BOX_PX = 480;
-const VIRTUAL = 60;
-const MARGIN = 8;
+const VIRTUAL = 30;
+const MARGIN = 5;
 
 /**
  * @typedef {Object} Column

@@ -8,11 +8,11 @@ import { TimeSeries } from "../charts/timeseries.js";
 import { since } from "../data/history.js";
 import { Resource } from "../data/resource.js";
 import { byName, distinct } from "../palette.js";
-import { badge } from "../parts/badge.js";
 import { card, nothing } from "../parts/card.js";
 import { choices } from "../parts/choices.js";
 import { eventList } from "../parts/events.js";
-import { Table } from "../parts/table.js";
+import { gatherersTable } from "./gatherertable.js";
+import { helpersTable } from "./helpertable.js";
 
 const KINDS = [
   ["pages_per_s", "Pages/s"],
@@ -204,69 +204,6 @@ class Gatherers {
   }
 }
 
-function gatherersTable({ owners }) {
-  const number = (label, name, show = as.count) => ({
-    label,
-    end: true,
-    value: (row) => row[name],
-    show: (row) => show(row[name]),
-  });
-  return new Table({
-    caption: "Gatherers",
-    sort: 0,
-    descending: false,
-    empty: ["No gatherer has been there yet: start one with ", make("code", {}, "gcs gatherer"), "."],
-    columns: [
-      { label: "Name", head: true, value: (row) => row.name, show: (row) => named(owners, row.name) },
-      { label: "Standing", value: (row) => row.standing, show: standing },
-      number("Pages/s", "pages_per_s", as.rate),
-      number("Pages", "pages"),
-      number("Queued", "queued"),
-      number("T", "remaining_s", as.duration),
-      number("Failed", "failed"),
-      number("Outbox", "outbox"),
-      { label: "Ranges", end: true, value: (row) => row.held, show: ranges },
-      number("C", "overhead_percent", (value) =>
-        typeof value === "number" ? `${value.toFixed(2)} %` : as.NONE,
-      ),
-      {
-        label: "Heard",
-        end: true,
-        value: (row) => row.heard_s_ago,
-        show: (row) => `${as.duration(row.heard_s_ago)} ago`,
-      },
-    ],
-  });
-}
-
-export function named(owners, name) {
-  const swatch = make("i", { class: "swatch" });
-  swatch.style.background = owners.look(name).colour;
-  return make("span", {}, swatch, name);
-}
-
-function standing(row) {
-  const asides = [
-    row.waits_for_room && "no room on its disk",
-    row.outbox_is_full && "its outbox is full",
-    row.resting && `${as.counted(row.resting, "host")} resting`,
-  ].filter(Boolean);
-  return make(
-    "span",
-    {},
-    badge(row.standing),
-    make("span", { class: "soft small" }, asides.length ? ` ${asides.join(", ")}` : ""),
-  );
-}
-
-function ranges(row) {
-  const sum = (counts) => Object.values(counts).reduce((total, each) => total + each, 0);
-  const [leaving, coming] = [sum(row.leaving), sum(row.coming)];
-  return [as.count(row.held), leaving && `−${leaving} leaving`, coming && `+${coming} coming`]
-    .filter(Boolean)
-    .join(", ");
-}
-
 function tellRate(row, column, { rows, values, sites }) {
   const site = sites[column];
   const value = values[row][column];
@@ -291,40 +228,4 @@ function tellTraffic(row, column, { rows, columns, data }) {
     `${as.counted(data.sent_urls[row][column], "URL")} sent`,
     `${as.count(data.waiting_urls[row][column])} waiting`,
   ];
-}
-
-function helpersTable() {
-  return new Table({
-    caption: "Helpers",
-    sort: 0,
-    descending: false,
-    empty: ["Nobody is invited to help; ", make("code", {}, "gcs helper invite"), " does that."],
-    columns: [
-      { label: "Helper", head: true, value: (row) => row.helper },
-      { label: "Site", value: (row) => row.site || "a stranger" },
-      {
-        label: "Is",
-        value: (row) => (row.present ? "there" : "away"),
-        show: (row) => badge(row.present ? "there" : "away"),
-      },
-      {
-        label: "Trust",
-        value: (row) => trust(row).rank,
-        show: (row) => badge(trust(row).text, trust(row).look),
-      },
-      { label: "Pages", end: true, value: (row) => row.pages, show: (row) => as.count(row.pages) },
-      { label: "Says", wide: true, value: (row) => row.says },
-    ],
-  });
-}
-
-/** What gatherers think of a helper: a sentence, how it looks, and what to sort by. */
-function trust(row) {
-  const barred = row.trust.filter((each) => each.barred).map((each) => each.gatherer);
-  if (barred.length) return { text: `barred by ${barred.join(", ")}`, look: "bad", rank: -1 };
-  if (!row.trust.length) return { text: "need not be earned", look: "", rank: Infinity };
-  const least = Math.min(...row.trust.map((each) => each.consistent));
-  const wrong = row.trust.reduce((sum, each) => sum + each.wrong, 0);
-  const look = wrong ? "warn" : least ? "good" : "";
-  return { text: `${as.count(least)} right in a row, ${as.count(wrong)} wrong`, look, rank: least };
 }

@@ -4,12 +4,12 @@ import { fill, fresh, make } from "../dom.js";
 import * as as from "../format.js";
 import { get } from "../data/api.js";
 import { Resource } from "../data/resource.js";
-import { badge } from "../parts/badge.js";
-import { card, facts, nothing } from "../parts/card.js";
+import { card, nothing } from "../parts/card.js";
 import { choices } from "../parts/choices.js";
 import { PageList } from "../parts/pages.js";
-import { Table } from "../parts/table.js";
 import { go } from "../router.js";
+import { hostsTable } from "./hosttable.js";
+import { verdict } from "./verdict.js";
 
 const ORDERS = [
   ["slowest", "Slowest"],
@@ -17,7 +17,6 @@ const ORDERS = [
   ["errors", "Most errors"],
   ["aside", "Set aside"],
 ];
-const SORTS = { slowest: 3, largest: 5, errors: 6, aside: 7 };
 const MOST = 200;
 const PAGES = 15;
 const PAUSE_MS = 250;
@@ -214,71 +213,4 @@ function later(act) {
     clearTimeout(timer);
     timer = setTimeout(() => act(event), PAUSE_MS);
   };
-}
-
-function verdict(found, lines) {
-  if (!found.state) return make("p", { class: "outcome" }, lines.join("\n"));
-  const { url, state, next, ...rest } = found;
-  const looks = { done: "good", queued: "info", dropped: "bad", passed: "info", unknown: "" };
-  return make(
-    "div",
-    { class: "verdict" },
-    make("p", {}, badge(state, looks[state] ?? ""), " ", next),
-    facts([
-      ["URL", make("span", { class: "url" }, url)],
-      ...Object.entries(rest).map(([name, value]) => [name.replaceAll("_", " "), worded(value)]),
-    ]),
-  );
-}
-
-function worded(value) {
-  if (Array.isArray(value)) return value.map(String).join(", ");
-  if (value !== null && typeof value === "object") return JSON.stringify(value);
-  if (typeof value === "boolean") return value ? "yes" : "no";
-  return value === null ? null : String(value);
-}
-
-function hostsTable(order) {
-  const wide = {
-    slowest: "No host has answered yet.",
-    largest: "No host has answered yet.",
-    errors: "No host has failed.",
-    aside: "No host is set aside: all that were asked may be asked again.",
-  };
-  return new Table({
-    caption: "Hosts",
-    sort: SORTS[order],
-    empty: wide[order],
-    columns: [
-      {
-        label: "Host",
-        head: true,
-        value: (row) => row.host,
-        show: (row) => make("span", { class: "url" }, row.host),
-      },
-      { label: "Gatherer", value: (row) => row.gatherer },
-      { label: "Mean", end: true, value: (row) => row.mean_s, show: (row) => as.duration(row.mean_s) },
-      {
-        label: "Slowest",
-        end: true,
-        value: (row) => row.slowest_s,
-        show: (row) => as.duration(row.slowest_s),
-      },
-      { label: "Pages", end: true, value: (row) => row.pages, show: (row) => as.count(row.pages) },
-      { label: "Size", end: true, value: (row) => row.bytes, show: (row) => as.size(row.bytes) },
-      { label: "Errors", end: true, value: (row) => row.errors, show: (row) => as.count(row.errors) },
-      {
-        label: "Set aside until",
-        value: (row) => row.aside_until ?? 0,
-        show: (row) => (row.aside_until ? as.moment(row.aside_until) : null),
-      },
-      { label: "Last error", wide: true, value: (row) => row.reason, show: (row) => row.reason || null },
-      {
-        label: "Delay set",
-        end: true,
-        value: (row) => row.delay_s,
-        show: (row) => (row.delay_s === null ? null : as.duration(row.delay_s)),
-      },
-    ],
-  });
 }
