@@ -204,6 +204,18 @@ def test_a_client_that_reads_nothing(redis: Node, tmp_path: Path) -> None:
             assert time.monotonic() - began < 35
 
 
+def test_redis_that_was_never_there(tmp_path: Path) -> None:
+    """A monitor starts without Redis, and says what is wrong; what needs it is refused."""
+    with monitor("redis://127.0.0.1:1", tmp_path, "redis.timeout=1s") as alone:
+        seen = until(lambda: not (it := alone.get("overview"))["reach"]["redis"] and it)
+        assert seen["state"] == "unknown"
+        assert "127.0.0.1:1" in seen["reach"]["sentence"]
+        assert alone.get("tree")["nodes"] == []
+        with alone.client("operate") as client:
+            for said in (client.get("status"), client.get("seeds"), client.post("pause", json={})):
+                assert said.status_code == 503, said.text
+
+
 def test_under_a_manager(redis: Node, tmp_path: Path) -> None:
     """A manager is told that it runs and how it is, also while Redis is away; no token gets into its log."""
     line = command("monitor", "--into", str(tmp_path / "monitor"))

@@ -11,13 +11,32 @@ import httpx
 import pytest
 
 from gcs.errors import ExitCode
+from gcs.gatherer import parts, session
+from gcs.gatherer.crawl import FINDINGS
+from gcs.gatherer.findings import Findings
+from gcs.store.view import View as StoreView
 from tests.crawling import ROOT, command, gcs, server
 from tests.monitors import PATIENCE_S, until
 
 
+def found_in(directory: Path) -> int:
+    """Answers by place, as the gatherers have kept them."""
+    total = 0
+    for each in parts.parts(directory):
+        with StoreView(each) as view:
+            kept = view.get_meta(FINDINGS)
+            total += Findings.from_bytes(kept).places.total() if kept else 0
+    return total
+
+
+def pages_of(directory: Path) -> int:
+    """All answers."""
+    return sum(session.tally_of(each).pages for each in parts.parts(directory))
+
+
 @pytest.mark.parametrize("gatherers", ["1", "2"])
 def test_a_crawl_with_its_page(tmp_path: Path, gatherers: str) -> None:
-    """The page is there while it crawls, and stays until Ctrl-C; the crawl can be gone on with."""
+    """The page is there while it crawls, and until Ctrl-C; all that was found is kept for the next time."""
     into = str(tmp_path / "crawl")
     with server(tmp_path / "web", 5, 5, 40) as served:
         line = command("crawl", *served.web.seeds, "--into", into, "-n", gatherers, hosts=served.hosts)
@@ -44,6 +63,7 @@ def test_a_crawl_with_its_page(tmp_path: Path, gatherers: str) -> None:
                 pass
             child.send_signal(signal.SIGINT)
             assert child.wait(PATIENCE_S) == ExitCode.OK
+        assert found_in(tmp_path / "crawl") == pages_of(tmp_path / "crawl") > 40
         again = gcs("crawl", "--resume", "--into", into, "-s", "store.keep_free=0B", hosts=served.hosts)
         assert again.returncode == ExitCode.OK, again.stderr
 

@@ -161,6 +161,13 @@ def test_sentences() -> None:
         sentence(Condition(State.STUCK, "no gatherer is there"), totals, 0, 0)
         == "Stuck: no gatherer is there."
     )
+    waiting = Condition(State.WAITING, "4 queued, and no host may be asked now")
+    assert sentence(waiting, totals, 1, 12).startswith("Waiting for politeness on 12 hosts: 4 queued")
+    done = Condition(State.FINISHED, "nothing is left")
+    assert (
+        sentence(done, totals, 1, 0, finished_at=60.0)
+        == "Finished at 1970-01-01 00:01:00 UTC: nothing is left."
+    )
     assert "yet" in sentence(None, {}, 0, 0)
 
 

@@ -327,9 +327,9 @@ class Crawl:
             await self._over.wait()
             nursery.cancel_scope.cancel()
         self.frontier.give_back()
-        if not self.loans.are_left and (ended := self.loans.horizon.ended()):
-            with suppress(DiskFull):
-                await self._world.offload(partial(self._store.commit, Batch(meta=ended)))
+        last = self._statistics() | ({} if self.loans.are_left else self.loans.horizon.ended())
+        with suppress(DiskFull):
+            await self._world.offload(partial(self._store.commit, Batch(meta=last)))
         assert self._ending is not None
         return self._ending
 
@@ -581,11 +581,17 @@ class Crawl:
         meta = {TALLY: self.tally.to_bytes()} | self.inquiries.changed() | self.loans.meta()
         meta |= self.loans.horizon.changed(self._clock())
         if self._ending is not None or trio.current_time() > self._statistics_at:
-            meta[NOVELTY] = self._visitor.admission.novelty.to_bytes()
-            meta[FINDINGS] = self.findings.to_bytes()
-            meta[EXPANSION] = self.expansion.to_bytes()
+            meta |= self._statistics()
             self._statistics_at = trio.current_time() + STATISTICS_EVERY_S
         return meta
+
+    def _statistics(self) -> dict[str, bytes]:
+        """What is kept now and then, and in the end, since it is large."""
+        return {
+            NOVELTY: self._visitor.admission.novelty.to_bytes(),
+            FINDINGS: self.findings.to_bytes(),
+            EXPANSION: self.expansion.to_bytes(),
+        }
 
     def _committed(self, batch: Batch, committed: Committed) -> None:
         """A batch is on disk: what was found in it may be fetched."""

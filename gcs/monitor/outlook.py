@@ -7,6 +7,7 @@ ends of its interval give the least and the most time.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from gcs.core.estimate import Progress
@@ -89,13 +90,25 @@ def lasting(seconds: float) -> str:
     return duration(whole - whole % step)
 
 
-def sentence(condition: Condition | None, totals: Mapping[str, Any], present: int, resting: int) -> str:
-    """How a crawl is, in a sentence or two."""
+def sentence(
+    condition: Condition | None,
+    totals: Mapping[str, Any],
+    present: int,
+    resting: int,
+    *,
+    finished_at: float = 0.0,
+) -> str:
+    """How a crawl is, in a sentence; `resting` hosts wait for their turn."""
     if condition is None:
         return "Nothing has been seen of the crawl yet."
-    if condition.state is not State.CRAWLING:
-        return f"{condition.state.value.capitalize()}: {condition.why}."
-    queued, _, asides = condition.why.partition("; ")
+    state, why = condition.state, condition.why
+    if state is State.FINISHED and finished_at:
+        return f"Finished at {datetime.fromtimestamp(finished_at, UTC):%Y-%m-%d %H:%M:%S} UTC: {why}."
+    if state is State.WAITING and resting:
+        return f"Waiting for politeness on {counted(resting, 'host')}: {why}."
+    if state is not State.CRAWLING:
+        return f"{state.value.capitalize()}: {why}."
+    queued, _, asides = why.partition("; ")
     said = f"Crawling: {totals['pages_per_s']:,.1f} pages/s by {counted(present, 'gatherer')}, {queued}"
     if resting:
         said += f"; {counted(resting, 'host rests', 'hosts rest')} between requests, for politeness"

@@ -51,7 +51,9 @@ def overview(crawl: str, reach: Mapping[str, Any], seen: Overview | None, speeds
     return top | {
         "at": round(view.at, 3),
         "state": seen.condition.state.value,
-        "sentence": sentence(seen.condition, totals, len(view.present), resting),
+        "sentence": sentence(
+            seen.condition, totals, len(view.present), resting, finished_at=view.finished_at
+        ),
         "why": seen.condition.why,
         "finished_at": view.finished_at or None,
         "paused": _paused(seen),
