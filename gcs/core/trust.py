@@ -160,8 +160,8 @@ class Trust:
         return self.record(helper).wrong >= BARRED_AFTER
 
     def barred(self) -> list[str]:
-        """All that are not asked any more, by name."""
-        return sorted(name for name in self._records if self.is_barred(name))
+        """The names of all that are not asked any more."""
+        return sorted(_name(each) for each in self._records if self.is_barred(each))
 
     def probability(self, helper: str) -> float:
         """With which an answer is checked."""
@@ -226,7 +226,7 @@ class Trust:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Answers in a row that were consistent, and those that were wrong, of each helper."""
-        return {name: (each.consistent, each.wrong) for name, each in self._records.items()}
+        return {_name(who): (each.consistent, each.wrong) for who, each in self._records.items()}
 
     def state(self) -> list[Any]:
         """All of it, as plain values."""
@@ -247,3 +247,8 @@ class Trust:
             },
             again,
         )
+
+
+def _name(record: str) -> str:
+    """The name of a helper, which its record has before the mark of its key."""
+    return record.partition(" ")[0]

@@ -7,6 +7,7 @@ often, so that a monitor has about as much to read for fifty as for five.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final
 
 import msgpack
@@ -58,9 +59,7 @@ class Telling:
             "name": node.name,
             "incarnation": node.incarnation,
             "sent": node.store.sent(),
-            "trust": {
-                who.partition(" ")[0]: said for who, said in list(self._trust.counts().items())[:_HELPERS]
-            },
+            "trust": dict(islice(self._trust.counts().items(), _HELPERS)),
             "traffic": (traffic.sent_bytes, traffic.received_bytes, node.crawl.fetched_bytes),
             **node.crawl.findings.told(node.clock()),
         }
