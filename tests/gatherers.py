@@ -19,6 +19,7 @@ from gcs import board as boards
 from gcs.board import Board, Member
 from gcs.config import Config, load
 from gcs.core.rulings import Rulings
+from tests import unmeasured
 from tests.crawling import ROOT, command
 from tests.servers import Node, state, until
 
@@ -60,9 +61,11 @@ class Gatherers:
         settings: Sequence[str] = (),
         *,
         pace: Sequence[str] = PACE,
+        measured: bool = True,
     ) -> None:
+        """Unless `measured`, coverage does not slow the gatherers down."""
         self.served, self.place = served, place
-        self._redis = redis
+        self._environment = dict(os.environ) if measured else unmeasured.environment()
         self._settings = [
             *pace,
             "store.keep_free=0B",
@@ -93,7 +96,7 @@ class Gatherers:
         for each in (*self._settings, f"member.name={name}", *settings):
             line += ["-s", each]
         with process.log.open("ab") as log:
-            process.child = subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=log)
+            process.child = subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=log, env=self._environment)
 
     def invite(self, name: str, *options: str) -> Path:
         """Invite a helper; the file that lets it help."""

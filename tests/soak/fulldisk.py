@@ -38,7 +38,7 @@ def fill_disk(pages: int, hosts: int, rng: random.Random, progress: Progress, *,
         web = server(place / "web", rng.randrange(1000), hosts=hosts, pages=pages, latency_ms=10)
         served = stack.enter_context(web)
         redis = stack.enter_context(redis_server("redis"))
-        group = stack.enter_context(gatherers(redis, served, place / "gatherers", SETTINGS))
+        group = stack.enter_context(gatherers(redis, served, place / "gatherers", SETTINGS, measured=False))
         group.put(FULL, disk.place / "gatherer")
         trial = Trial(group, served, progress)
         trial.begin("one", FULL)

@@ -63,7 +63,7 @@ def stand_still(
             Path(place, "web"), rng.randrange(1000), hosts=hosts, pages=pages, hosts_per_address=2
         ) as served,
         redis_server("redis") as redis,
-        gatherers(redis, served, Path(place, "gatherers"), [*SETTINGS, *_POLITE]) as group,
+        gatherers(redis, served, Path(place, "gatherers"), [*SETTINGS, *_POLITE], measured=False) as group,
     ):
         trial = Trial(group, served, progress)
         for name in NAMES:
@@ -176,7 +176,7 @@ def be_thought_lost(
         tempfile.TemporaryDirectory() as place,
         server(Path(place, "web"), rng.randrange(1000), hosts=hosts, pages=pages, latency_ms=20) as served,
         redis_server("redis") as redis,
-        gatherers(redis, served, Path(place, "gatherers"), settings) as group,
+        gatherers(redis, served, Path(place, "gatherers"), settings, measured=False) as group,
     ):
         trial = Trial(group, served, progress)
         trial.begin(*NAMES)

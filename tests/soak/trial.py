@@ -36,6 +36,9 @@ HELD: Final = CONCURRENCY + UNREAD + BATCH + READ_AT_ONCE
 """Pages that can be there when nothing is written: under way, unread, in a batch that is being filled."""
 AGAIN: Final = HELD + BATCH + READ_AT_ONCE + PROBES_AT_ONCE
 """Pages that one kill may have fetched again: those, a batch that is being written, and what others try."""
+_PATIENCE_S: Final = 120.0
+_SLOWEST: Final = 20.0
+"""Pages a second on the busiest machine."""
 _LOOK_EVERY_S: Final = 0.05
 _ASK_EVERY_S: Final = 0.25
 
@@ -43,12 +46,11 @@ _ASK_EVERY_S: Final = 0.25
 class Trial:
     """One such crawl, in this order: `at` some points something is done, `end`, `verdict`."""
 
-    def __init__(
-        self, group: Gatherers, served: Server, progress: Progress, *, timeout_s: float = 120
-    ) -> None:
+    def __init__(self, group: Gatherers, served: Server, progress: Progress) -> None:
         self.group, self.served = group, served
-        self._progress, self._timeout_s = progress, timeout_s
+        self._progress = progress
         self._pages = sum(host.size for host in served.web.hosts)
+        self._timeout_s = _PATIENCE_S + self._pages / _SLOWEST
         self.kills = 0
         self.excused = 0
         """Pages that may have been fetched twice for what was done so far."""
