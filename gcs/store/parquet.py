@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import mul
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import msgpack
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from gcs.store.records import LINKS, SUMMARIES
 from gcs.summary.schema import SCHEMA
@@ -73,7 +75,7 @@ def batch_of_rows(packed: bytes, schema: pa.Schema) -> pa.RecordBatch:
 def batch_of_columns(packed: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """The rows that `pack_columns` packed, and that were put together, in order."""
     rows, texts = zip(*_unpacked(packed, raw=True), strict=True)
-    arrays = [_split(list(map(_repeated, column, rows))) for column in zip(*texts, strict=True)]
+    arrays = [_column(column, rows) for column in zip(*texts, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -81,6 +83,16 @@ def _unpacked(packed: bytes, *, raw: bool) -> Iterator[Any]:
     unpacker = msgpack.Unpacker(use_list=False, raw=raw, max_buffer_size=len(packed))
     unpacker.feed(packed)
     yield from unpacker
+
+
+def _column(joined: Sequence[bytes], rows: Sequence[int]) -> pa.StringArray:
+    """All texts of some pages that have so many rows each."""
+    if any(b"\0" in each for each in joined):
+        return _split(list(map(_repeated, joined, rows)))
+    # One for all rows of each page, as usual: nothing has to be looked for.
+    lengths = np.repeat(np.fromiter(map(len, joined), np.int32, len(joined)), rows)
+    data = b"".join(map(mul, joined, rows))
+    return _texts(np.cumsum(lengths, dtype=np.int32), data)
 
 
 def _repeated(joined: bytes, rows: int) -> bytes:
@@ -93,9 +105,14 @@ def _split(joined: Sequence[bytes]) -> pa.StringArray:
     data = np.frombuffer(b"\0".join(joined) + b"\0", np.uint8)
     is_text = data != 0
     ends = np.flatnonzero(~is_text)
+    return _texts(ends - np.arange(len(ends)), data[is_text])
+
+
+def _texts(ends: NDArray[np.integer[Any]], data: bytes | NDArray[np.uint8]) -> pa.StringArray:
+    """Texts by where each ends in all of them."""
     offsets = np.zeros(len(ends) + 1, np.int32)
-    offsets[1:] = ends - np.arange(len(ends))
-    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data[is_text]))
+    offsets[1:] = ends
+    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 _UNPACK: Final = {SUMMARIES: batch_of_rows, LINKS: batch_of_columns}
