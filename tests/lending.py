@@ -82,10 +82,11 @@ class Scene:
     async def help(self, helper: str, **options: Any) -> None:
         """Help until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._go_on_saying, helper)
+            nursery.start_soon(self.go_on_saying, helper)
             await self.worker(helper, **options).run()
 
-    async def _go_on_saying(self, helper: str) -> None:
+    async def go_on_saying(self, helper: str) -> None:
+        """Say that a helper is there, again and again."""
         while True:
             await self.say(helper)
             await trio.sleep(PRESENT_S / 3)

@@ -48,7 +48,9 @@ async def test_helpers_fetch_what_the_gatherer_cannot_soon(tmp_path: Path) -> No
             assert not made.lender.account.refused
         served.flush()
         seen = judge(served.log, served.web)
-    assert (seen.missing, seen.repeated, seen.forbidden) == (frozenset(), {}, {})
+        unanswered = made.lender.account.unanswered  # some, if the machine is busy
+    assert (seen.missing, seen.forbidden) == (frozenset(), {})
+    assert sum(seen.repeated.values()) <= unanswered
     lines = (tmp_path / "store" / "crawl.log").read_text()
     assert "helper:one" in lines
     assert "helper:two" in lines
@@ -188,7 +190,12 @@ class Liar:
 
     async def run(self) -> None:
         """Lie until cancelled."""
-        await self.made.say(self.name)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.made.go_on_saying, self.name)
+            await self.answer()
+
+    async def answer(self) -> None:
+        """Answer whatever comes."""
         badge, desk = self.made.badge(self.name), self.made.desk(self.name)
         while True:
             _, _, data = await desk.urls.in_(BUNDLE, str, bytes)

@@ -50,9 +50,14 @@ class Malicious:
 
     async def run(self) -> None:
         """Lie until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.made.go_on_saying, "bad")
+            await self.work()
+
+    async def work(self) -> None:
+        """Take bundles, and answer them."""
         badge, desk = self.made.badge("bad"), self.made.desk("bad")
         while True:
-            await self.made.say("bad")
             _, _, data = await desk.urls.in_(BUNDLE, str, bytes)
             assert isinstance(data, bytes)
             self.jobs += 1

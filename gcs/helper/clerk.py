@@ -192,10 +192,12 @@ class Clerk:
         async for out in self._unclaimed:
             try:
                 with trio.fail_after(_LOOK_WITHIN_S):
-                    found = await self._desk.urls.inp(BUNDLE, out.bundle.id, bytes)
+                    async with self._desk.urls.take(BUNDLE, out.bundle.id, bytes, wait=False) as found:
+                        # Who has had it, and lost the lease, may not have noticed, and be asking still.
+                        is_untouched = found.deliveries == [1]
             except (TupleSpaceError, trio.TooSlowError):
                 continue  # it may have been taken
-            if found is not None:
+            if is_untouched:
                 self._office.end(out)
             elif trio.current_time() < out.claimed_by + (1 - _PATIENCE) * out.wish.offered_s:
                 out.is_claimed = True  # else its time was over, and nobody knows

@@ -17,7 +17,7 @@ from gcs.config import Config
 from gcs.gatherer.book import book_of
 from gcs.gatherer.crawl import Ending
 from gcs.gatherer.gatherer import Gatherer
-from gcs.gatherer.job import Loan
+from gcs.gatherer.job import Loan, Visit
 from gcs.helper.desks import Desk, Presence
 from gcs.helper.scrutiny import Case
 from gcs.helper.worker import Badge, Worker
@@ -152,6 +152,7 @@ class GathererMachine(Machine):
         """Count what is asked for again because it was lent in vain or is checked, or was lost elsewhere."""
         crawl, scrutiny = gatherer.crawl, gatherer.lender.scrutiny
         put_back, commit, replicate = crawl.loans.put_back, crawl.commit, scrutiny.replicate
+        judged = scrutiny.judged
 
         def noted_put_back(loan: Loan, numbers: Iterable[int]) -> None:
             again = list(numbers)
@@ -168,10 +169,17 @@ class GathererMachine(Machine):
                 self._excuses.update(case.loan.jobs[number].queued.key for number in numbers)
             return is_asked
 
+        def noted_judged(visit: Visit) -> bool:
+            is_open = judged(visit)
+            if is_open:
+                self._excuses.update([visit.job.queued.key])
+            return is_open
+
         loans: Any = crawl.loans
         watched: Any = crawl
+        checking: Any = scrutiny
         loans.put_back, watched.commit = noted_put_back, noted_commit
-        scrutiny.replicate = noted_replicate
+        checking.replicate, checking.judged = noted_replicate, noted_judged
 
     async def run(self) -> None:
         """One life of a gatherer, until it ends or is killed."""
