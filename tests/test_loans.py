@@ -11,6 +11,8 @@ import msgpack
 import pytest
 import trio
 
+from gcs.config import Config
+from gcs.core.rulings import Invited, Rulings
 from gcs.core.trust import NEW
 from gcs.core.urls import key
 from gcs.gatherer.crawl import Ending
@@ -18,12 +20,14 @@ from gcs.helper import lender
 from gcs.helper.desks import Desk, Presence
 from gcs.helper.lender import TRUST
 from gcs.helper.papers import ANSWER, BUNDLE, VERSION, Answer, Bundle
+from gcs.operate.helping import helpers
 from gcs.simulate.web import Web, judge
 from gcs.simulate.webserver import serve
 from gcs.store.records import Batch, Committed
 from gcs.store.store import Store
 from tests.crawling import configured
 from tests.lending import ME, Scene, scene
+from tuplespace import memory
 
 FEW = {"concurrency": 1, "per_host": 1}
 SMALL = Web(3, hosts=10, pages=120, plain=True, slowness=0.0)
@@ -215,6 +219,30 @@ async def test_who_is_believed_is_kept_with_what_was_said(
                 assert await made.run(served.web.seeds) is Ending.FINISHED
                 nursery.cancel_scope.cancel()
     assert seen > 0
+
+
+@pytest.mark.virtual_time
+async def test_a_site_that_is_away_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wants to see all helpers does not wait for each of a site whose server does not answer."""
+
+    async def present(desk: Desk, name: str = "") -> list[Presence]:
+        if desk.name.startswith("away/"):
+            await trio.sleep_forever()
+        return [Presence(name, 1)]
+
+    monkeypatch.setattr(Desk, "present", present)
+    config = Config()
+    config = replace(config, helpers=replace(config.helpers, sites=("away:open", "here:open")))
+    rulings = Rulings(
+        helpers={f"{site}{n}": Invited(site, b"k" * 32) for site in ("away", "here") for n in range(20)}
+    )
+    async with memory.connect() as client:
+        began = trio.current_time()
+        found = await helpers(config, rulings, lambda name: Desk(client, config, name))
+        assert trio.current_time() - began < 10
+    assert {each["present"] for each in found if each["site"] == "away"} == {False}
+    assert all("cannot be asked" in each["says"] for each in found if each["site"] == "away")
+    assert {each["present"] for each in found if each["site"] == "here"} == {True}
 
 
 async def busy(stream: trio.SocketStream, asked: list[str]) -> None:

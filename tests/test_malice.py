@@ -235,7 +235,8 @@ async def test_it_is_out_within_twenty_jobs(
         served.flush()
         seen = judge(served.log, served.web)
     assert seen.missing == frozenset()
-    assert not any("forged" in row for row in rows)
+    # A turncoat's links count until it is found out; what they lead to is fetched, and says what it is.
+    assert honest or not any("forged" in row for row in rows)
     last = {row.split()[3]: row for row in rows}
     assert not [url for url in bad.lies if "helper:bad" in last.get(url, "")]
 

@@ -10,7 +10,7 @@ from gcs.config import Config
 from gcs.core.rulings import Rulings
 from gcs.helper.desks import OpenDesk, Presence
 from gcs.helper.sites import Site
-from tuplespace import TupleSpaceError
+from tuplespace import TupleSpaceError, Unavailable
 
 _PATIENCE_S: Final = 5.0
 
@@ -20,16 +20,21 @@ async def helpers(config: Config, rulings: Rulings, open_desk: OpenDesk) -> list
     sites = {site.name: site for site in map(Site.of, config.helpers.sites)}
     there: dict[str, list[Presence]] = {}
     trouble: dict[str, str] = {}
+    silent: dict[str, str] = {}
     found: list[dict[str, Any]] = []
     for name, invited in sorted(rulings.helpers.items()):
         site = sites.get(invited.site)
         desk = site.desk(name) if site else ""
-        if site and desk not in there:
+        if site and site.name in silent:
+            there[desk], trouble[desk] = [], silent[site.name]  # a server that does not answer is asked once
+        elif site and desk not in there:
             try:
                 with trio.fail_after(_PATIENCE_S):
                     there[desk] = await open_desk(desk).present(name if site.is_open else "")
             except (TupleSpaceError, trio.TooSlowError) as error:
                 there[desk], trouble[desk] = [], f"its site cannot be asked: {str(error) or 'no answer'}"
+                if isinstance(error, trio.TooSlowError | Unavailable):
+                    silent[site.name] = trouble[desk]
         said = next((each for each in there.get(desk, ()) if each.name == name), None)
         says = said.sentence if said else trouble.get(desk, "")
         if site is None:
