@@ -66,7 +66,8 @@ export class WorldMap {
     const share = (pages) => Math.sqrt(pages / most);
     for (const [code, land] of this._all) {
       const pages = this._values.get(code) ?? 0;
-      land.setAttribute("fill", pages ? step(0.15 + 0.85 * share(pages) * 0.999) : step(0));
+      const colour = pages ? step(0.15 + 0.85 * share(pages) * 0.999) : step(0);
+      if (land.getAttribute("fill") !== colour) land.setAttribute("fill", colour);
     }
     const ways = this._links.map(({ from, to, share: strength }) =>
       draw("path", {
