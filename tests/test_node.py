@@ -536,6 +536,48 @@ class TestEnd:
 
         trio.run(run)
 
+    @pytest.mark.parametrize("restarted", [True, False])
+    def test_one_is_killed_before_all_have_seen_it(self, restarted: bool, tmp_path: Path) -> None:
+        """If it is started again, the end is proven anew; if it is lost, a plan is made without it."""
+
+        async def run() -> None:
+            settings = {"heartbeat_s": 0.05, "forget_after_s": 0.3, "leave_when_finished": True}
+            async with gatherer(tmp_path / "s", member=settings) as here, trio.open_nursery() as nursery:
+                other = "~"  # after the id of any store, so that the end is proven here
+                await self._done(here, {other: "B"})
+                nursery.start_soon(here.membership.conclude)
+
+                async def told(number: int, incarnation: str) -> int:
+                    pulse = Pulse("B", incarnation, epoch=1, quiet=True, activity=2)
+                    await here.board.beat(other, number, pulse)
+                    await self._looks(here, 1)
+                    await trio.sleep(0.01)
+                    return (await here.board.now()).get(boards.FINISHED, (0, b""))[0]
+
+                number = 1
+                with trio.fail_after(5):
+                    while not (first := await told(number, "one")):
+                        number += 1
+                await self._looks(here, 1)
+                if restarted:
+                    with trio.fail_after(5):
+                        while not here.node.finished:
+                            number += 1
+                            await told(number, "two")
+                    assert (await here.board.now())[boards.FINISHED][0] > first
+                else:
+                    with trio.fail_after(5):
+                        while not here.membership.missing():
+                            await self._looks(here, 1)
+                            await trio.sleep(0.02)
+                    leader = Leader(here.node, here.board, here.membership, here.exchange)
+                    charter = await leader.lead([Wish("lost", "me")])
+                    assert charter is not None
+                    assert charter.destroyed == [other]
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
     def test_coming_when_all_have_gone(self, tmp_path: Path) -> None:
         """Who comes to a crawl that has ended, and that nobody is left of, sees that."""
 
@@ -556,9 +598,10 @@ class TestEnd:
         """Those who go when it is over could not follow one; those who stay can."""
 
         async def run() -> None:
-            settings = {"heartbeat_s": 0.05, "leave_when_finished": leaves}
-            async with gatherer(tmp_path / "s", member=settings) as here:
-                await self._done(here)
+            settings, soon = {"heartbeat_s": 0.05, "leave_when_finished": leaves}, {"deadline_s": 0.1}
+            async with gatherer(tmp_path / "s", member=settings, rebalance=soon) as here:
+                await self._done(here, {"A": "A"})
+                await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, ended=True))
                 await self._looks(here, 1)
                 await here.board.put_up(boards.FINISHED, 5, b"")
                 leader = Leader(here.node, here.board, here.membership, here.exchange)

@@ -327,7 +327,8 @@ class Crawl:
             await self._over.wait()
             nursery.cancel_scope.cancel()
         self.frontier.give_back()
-        last = self._statistics() | ({} if self.loans.are_left else self.loans.horizon.ended())
+        last = self._statistics() | self.inquiries.changed() | self.loans.meta()
+        last |= {} if self.loans.are_left else self.loans.horizon.ended()
         with suppress(DiskFull):
             await self._world.offload(partial(self._store.commit, Batch(meta=last)))
         assert self._ending is not None

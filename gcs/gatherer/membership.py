@@ -533,16 +533,16 @@ class Membership:
         if self._since_end is None or self._since_end[0] != token:
             self._since_end = (token, {each: m.beat for each, m in self.members.items()})
         seen = self._since_end[1]
-        for each, said in quiet.items():
-            if each == node.id:
-                continue
-            member = self.members.get(each)
-            if member is None or (member.pulse.incarnation, member.pulse.activity) != said:
+        others = {each: self.members.get(each) for each in quiet if each != node.id}
+        for each, member in others.items():
+            if member is None or (member.pulse.incarnation, member.pulse.activity) != quiet[each]:
+                self._since_end = None  # it does not hold any more, and has to be proven anew
                 return False
-            again = member.beat >= seen.get(each, member.beat) + 2 and member.pulse.quiet
-            if not again and not member.pulse.ended:
-                return False
-        return True
+        # One that has seen the end has heard all the others twice, also those that were lost since.
+        return any(member and member.pulse.ended for member in others.values()) or all(
+            member and member.pulse.quiet and member.beat >= seen.get(each, member.beat) + 2
+            for each, member in others.items()
+        )
 
     def _is_last_of(self, quiet: Mapping[str, tuple[str, int]]) -> bool:
         """Whether all the others of those who were quiet have said that they saw the end."""

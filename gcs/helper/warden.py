@@ -83,10 +83,7 @@ class Warden:
 
     def resume(self) -> None:
         """Work again, if after a new look nothing else speaks against it."""
-        self._paused = self._refused = False
-        self._vouching = trio.Lock()
-        self._looks = self._answered = 0
-        self._vouched, self._vouched_at = False, -math.inf
+        self._paused = False
         self._seen = None
         self._decide()
         self._nudge.set()

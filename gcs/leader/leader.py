@@ -186,9 +186,12 @@ class Leader:
         return charter
 
     def _is_ending(self, now: Mapping[str, tuple[int, bytes]]) -> bool:
-        """Whether the end was declared, and those who believe it go: who is gone follows no new plan."""
+        """Whether the end was declared, and somebody who believes it may have gone, and follows no plan."""
         declared = now.get(boards.FINISHED, (0, b""))[0]
-        return declared > self._node.epoch and self._node.config.member.leave_when_finished
+        goes = self._node.config.member.leave_when_finished and any(
+            each.pulse.ended for each in self._membership.members.values()
+        )
+        return goes and declared > self._node.epoch
 
     async def _collect(self, leadership: Leadership) -> dict[str, Account]:
         """The reports of all that answer before the deadline."""
