@@ -133,7 +133,7 @@ async def test_what_is_blocked_is_not_taken_back(tmp_path: Path, monkeypatch: py
                 nursery.start_soon(help_late)
                 assert await made.run(served.web.seeds) is Ending.FINISHED
                 nursery.cancel_scope.cancel()
-            assert made.lender.account.refused.keys() & {"blocked", "repeated", "unknown"}
+            assert made.lender.account.refused.keys() & {"blocked", "unknown"}
             log = (tmp_path / "store" / "crawl.log").read_text().splitlines()
             assert blocked
             assert not [row for row in log if "helper:one" in row and f"//{blocked[0]}:" in row]

@@ -110,6 +110,9 @@ class Intake:
         if page.number >= len(out.numbers):
             raise Refused(Refusal.UNTRUE)
         number = out.numbers[page.number]
+        if number in out.recalled:
+            self._account.refused[Refusal.BLOCKED.name.lower()] += 1
+            return
         if number not in out.loan.jobs or number in out.told:
             raise Refused(Refusal.REPEATED)
         host = out.loan.turn.host

@@ -332,6 +332,7 @@ class Lender:
             if blocked and out.case is None:
                 for number in blocked:
                     out.told.pop(number, None)
+                out.recalled.update(blocked)
                 self._crawl.loans.put_back(out.loan, blocked)
                 if not jobs and not out.is_asked_after:
                     self._ask_after(out)

@@ -28,6 +28,8 @@ class Out:
     """The parts that have come, with who sent them."""
     told: dict[int, Told] = field(default_factory=dict)
     """What has come of a stranger's answer, by the number of the URL in the loan."""
+    recalled: set[int] = field(default_factory=set)
+    """Numbers of URLs that were blocked since: what is said of them is not taken."""
     case: Case | None = None
     """What is to be confirmed, if somebody else has said the same before."""
     rest_s: float = 0.0

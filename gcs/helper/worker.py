@@ -204,6 +204,8 @@ class Worker:
             await self._vouch_for(reply)
         finally:
             # Also when it is cancelled: somebody waits for this. It is not given back: it was asked for.
+            if self._vouch is None:
+                reply.settle(is_the_web=True)
             with trio.move_on_after(_PARTING_S, shield=True):
                 await taken.commit()
                 await reply.send(last=True)
