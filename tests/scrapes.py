@@ -35,6 +35,9 @@ class Scrape:
     helps: dict[str, str] = field(default_factory=dict)
     samples: dict[Sample, float] = field(default_factory=dict)
 
+    def __contains__(self, name: str) -> bool:
+        return any(each == name for each, _ in self.samples)
+
     def __getitem__(self, name: str) -> float:
         """The sum of all samples of a name."""
         found = [value for (each, _), value in self.samples.items() if each == name]

@@ -93,8 +93,11 @@ class Malicious:
 
     async def lie(self, desk: Desk, bundle: Bundle) -> None:
         """Answer with something else."""
-        pages = [self.forged(page) for page in await self.fetched(bundle)]
-        self.lies |= {f"{bundle.origin}{path}" for path in bundle.paths}
+        true = await self.fetched(bundle)
+        pages = [self.forged(page) for page in true]
+        # Of some pages there is nothing that it could lie about.
+        told = zip(bundle.paths, true, pages, strict=True)
+        self.lies |= {f"{bundle.origin}{path}" for path, page, forged in told if forged is not page}
         await self.answer(desk, bundle, pages)
 
     def forged(self, page: Page) -> Page:

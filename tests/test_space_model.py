@@ -511,7 +511,8 @@ def repeating(ask: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
         again = Call(call.data, call.flag_at, key=call.key)
         again.repeat()
         second = await ask(again, **options)
-        return reply if second == [b"again"] else second
+        is_again = isinstance(second, list) and second[:1] == [b"again"]
+        return reply if is_again else second
 
     return asked
 
