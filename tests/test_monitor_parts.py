@@ -354,6 +354,28 @@ def test_found() -> None:
     assert (traffic["waiting_urls"], traffic["overhead_percent"]) == ([[0, 4], [0, 0]], [1.0, 1.0])
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"\xc1damaged",
+        b"",
+        msgpack.packb([1]),
+        msgpack.packb({"version": VERSION, "name": "b"}),
+        told("b", Findings(), hosts=[("too", "short")]),
+        told("b", Findings(), places=7, incarnation="2"),
+    ],
+)
+def test_one_who_tells_nonsense(bad: bytes) -> None:
+    """What cannot be read of one gatherer keeps nobody from what the others tell."""
+    findings, found = Findings(), Found()
+    findings.answered("de", 10)
+    findings.read("de", "de", "", "utf-8")
+    found.take_in({"1": bad, "2": told("a", findings)})
+    assert [row["pages"] for row in found.countries()["countries"]] == [1]
+    assert found.languages()["pages"] == 1
+    assert found.hosts("errors", 5) == []
+
+
 @given(st.lists(st.tuples(TEXTS, TEXTS, st.integers(0, 10**9)), max_size=8), TEXTS)
 def test_kml(rows: list[tuple[str, str, int]], crawl: str) -> None:
     """Whatever languages and names the web comes up with, it is KML by the schema of the OGC."""

@@ -12,9 +12,11 @@ from operator import itemgetter
 from typing import Any, Final
 
 import msgpack
+import structlog
 
 from gcs.core.countries import COUNTRIES, Country, country_of
 from gcs.gatherer.findings import VERSION, Findings, Page, place_of
+from gcs.monitor.unreadable import UNREADABLE
 
 MOST_PAGES: Final = 2_000
 _ROWS: Final = 400
@@ -39,7 +41,10 @@ class Found:
         self.version = 0
 
     def take_in(self, told: Mapping[str, bytes]) -> tuple[list[Row], list[Row]]:
-        """What gatherers tell now; gives the pages, and the hosts, that are new or have changed by it."""
+        """What gatherers tell now; gives the pages, and the hosts, that are new or have changed by it.
+
+        One who tells what cannot be read is left out, and what it told before still counts.
+        """
         fresh = {each: data for each, data in told.items() if self._raw.get(each) != data}
         if not fresh:
             return [], []
@@ -47,11 +52,28 @@ class Found:
         self._raw |= fresh
         pages: list[Row] = []
         for each, data in sorted(fresh.items()):
-            said = msgpack.unpackb(data, use_list=False)
-            if said.get("version") == VERSION:
+            try:
+                said = _read(each, data)
+            except UNREADABLE as error:
+                structlog.get_logger().warning(
+                    "what a gatherer tells cannot be read", who=each, why=repr(error)
+                )
+                continue
+            if said is not None:
                 self._told[each] = said
                 pages += self._new_pages(each, said)
         return pages, self._changed_hosts()
+
+    def try_all(self) -> None:
+        """Answer whatever can be asked, so that what is told and makes no sense is noticed."""
+        for each, said in self._told.items():
+            self._new_pages(each, said)
+            self.traffic({each: said["name"]}, {})
+        self._changed_hosts()
+        for order in ORDERS:
+            self.hosts(order, 1)
+        self.languages()
+        self.countries()
 
     def add(self, name: str, findings: Findings) -> None:
         """What one gatherer has found, without its hosts and pages."""
@@ -172,6 +194,17 @@ class Found:
             "overhead_percent": overhead,
             "overhead_percent_all": _share(sum(sent) + sum(received), sum(fetched)),
         }
+
+
+def _read(gatherer: str, data: bytes) -> Mapping[str, Any] | None:
+    """What a gatherer tells; None if it is of another version."""
+    said: Mapping[str, Any] = msgpack.unpackb(data, use_list=False)
+    if said.get("version") != VERSION:
+        return None
+    alone = Found()
+    alone._told[gatherer] = said
+    alone.try_all()
+    return said
 
 
 def _has(row: Row, words: Sequence[str]) -> bool:

@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgpack
 import structlog
 
+from gcs.monitor.unreadable import UNREADABLE
+
 VERSION: Final = 1
 FILE: Final = "memory"
 
@@ -23,7 +25,7 @@ def recalled(directory: Path, crawl: str) -> Mapping[str, Any]:
             return said
     except FileNotFoundError:
         pass
-    except (OSError, ValueError, KeyError, TypeError, msgpack.exceptions.UnpackException) as error:
+    except (OSError, *UNREADABLE) as error:
         structlog.get_logger().warning("what was seen before cannot be read", why=str(error))
     return {}
 

@@ -29,6 +29,7 @@ from gcs.monitor.landscape import Landscape
 from gcs.monitor.plans import Plans
 from gcs.monitor.stream import Stream
 from gcs.monitor.summing import Speeds, overview
+from gcs.monitor.unreadable import UNREADABLE
 from gcs.operate.looking import View, fact
 from gcs.operate.overview import Overview, Watcher, gatherer_facts
 from gcs.operate.parts import host_prefix
@@ -41,6 +42,7 @@ HEAR_EVERY_S: Final = 2.5
 KEEP_EVERY_S: Final = 60.0
 _PATIENCE_S: Final = 3.0
 """Redis may take so long for a look before it is said to be away, beside what gatherers need to be heard."""
+_UNREAD: Final = "What gatherers say cannot be read"
 _PAGES_TOLD: Final = 20
 _HOSTS_TOLD: Final = 200
 _EACH: Final = ("queued", "overhead_percent")
@@ -54,8 +56,12 @@ class Watch:
     ) -> None:
         """What is remembered of it is in `directory`."""
         self.board, self.config, self._directory, self._world = board, config, directory, world
-        kept = keeping.recalled(directory, config.crawl.name)
-        growth = Tally.from_bytes(kept["growth"]) if "growth" in kept else None
+        try:
+            kept = _understood(keeping.recalled(directory, config.crawl.name))
+        except UNREADABLE as error:
+            structlog.get_logger().warning("what was seen before cannot be read", why=repr(error))
+            kept = _understood({})
+        growth, self.history, self.chronicle, self.plans = kept
         self._watcher = Watcher(board, config, open_desk, growth)
         self.seen: Overview | None = None
         self.trouble, self.away_since = "", 0.0
@@ -63,9 +69,6 @@ class Watch:
         self.sign = Sign()
         self.look_times = seconds()
         self.found = Found()
-        self.history = History()
-        self.chronicle = Chronicle(kept.get("events", ()))
-        self.plans = Plans(kept.get("plans"))
         self.landscape: Landscape | None = None
         self.versions = dict.fromkeys(("tree", "plans", "languages", "hosts", "helpers"), 0)
         """Grow with what they are about."""
@@ -74,15 +77,6 @@ class Watch:
         self._overview: dict[str, Any] = {}
         self._watched_at = -boards.WATCHED_S
         self.stream = Stream(self._snapshot)
-        self._recall(kept)
-
-    def _recall(self, kept: Mapping[str, Any]) -> None:
-        try:
-            for name, series in (("recent", self.history.recent), ("day", self.history.day)):
-                if name in kept:
-                    series.restore(kept[name])
-        except (KeyError, ValueError, TypeError) as error:
-            structlog.get_logger().warning("how it went cannot be read", why=str(error))
 
     @property
     def crawl(self) -> str:
@@ -132,36 +126,45 @@ class Watch:
                 trouble = ""
             except TupleSpaceError as error:
                 trouble = str(error)
-        self._note_reach(trouble)
+            except UNREADABLE as error:
+                trouble = f"{_UNREAD}: {error!r}."
         if seen is not None:
-            await self._take_in(seen)
+            try:
+                await self._take_in(seen)
+            except UNREADABLE as error:
+                trouble = f"{_UNREAD}: {error!r}."
+        self._note_reach(trouble)
         self._tell()
 
     def _note_reach(self, trouble: str) -> None:
         if trouble and not self.trouble:
             self.away_since = self.now()
-            self.note("redis", "error", f"Redis cannot be used: {trouble}")
+            said = trouble if trouble.startswith(_UNREAD) else f"Redis cannot be used: {trouble}"
+            self.note("redis", "error", said)
         elif self.trouble and not trouble:
             self.away_since = 0.0
-            self.note("redis", "info", "Redis answers again.")
+            is_read = self.trouble.startswith(_UNREAD)
+            self.note("redis", "info", "All can be read again." if is_read else "Redis answers again.")
         self.trouble = trouble
 
     async def _take_in(self, seen: Overview) -> None:
-        before, self.seen = self.seen, seen
-        self._speeds.note(trio.current_time(), seen.totals)
-        if before is not None:
-            events = self.chronicle.compare(before, seen)
-            if events:
-                self.stream.tell("events", {"events": [each._asdict() for each in reversed(events)]})
-            self.versions["helpers"] += list(before.helpers) != list(seen.helpers)
-        if self.plans.compare(before.view if before else None, seen.view):
-            self.versions["plans"] += 1
+        """It is what was seen last, unless some of it cannot be read."""
+        before, totals = self.seen, seen.totals
         epoch = seen.view.charter.epoch if seen.view.charter else 0
         if self.landscape is None or self.landscape.epoch != epoch:
             # Members may have gone on by the time it is there; the names are those of now.
             self.landscape = await trio.to_thread.run_sync(Landscape, seen.view, seen.view.charter)
             memory.give_back()
             self.versions["tree"] += 1
+        if self.plans.compare(before.view if before else None, seen.view):
+            self.versions["plans"] += 1
+        if before is not None:
+            events = self.chronicle.compare(before, seen)
+            if events:
+                self.stream.tell("events", {"events": [each._asdict() for each in reversed(events)]})
+            self.versions["helpers"] += list(before.helpers) != list(seen.helpers)
+        self._speeds.note(trio.current_time(), totals)
+        self.seen = seen
 
     def note(self, kind: str, level: str, sentence: str, who: str = "") -> None:
         """Something has happened that cannot be seen in the crawl."""
@@ -302,6 +305,16 @@ class Watch:
             return [{"barred": False, **row} for row in rows.values()]
 
         return [{**each, "trust": trust(each["helper"])} for each in seen.helpers]
+
+
+def _understood(kept: Mapping[str, Any]) -> tuple[Tally | None, History, Chronicle, Plans]:
+    """What was remembered, as it is used."""
+    history = History()
+    for name, series in (("recent", history.recent), ("day", history.day)):
+        if name in kept:
+            series.restore(kept[name])
+    growth = Tally.from_bytes(kept["growth"]) if "growth" in kept else None
+    return growth, history, Chronicle(kept.get("events", ())), Plans(kept.get("plans"))
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
