@@ -106,6 +106,47 @@ def test_where_changes_come_from(page: Monitor, headers: dict[str, str], status:
         assert client.post("pause", json={"what": "nothing"}, headers=told).status_code == status
 
 
+def test_a_token_that_says_nothing(page: Monitor) -> None:
+    """It does not let a change with a cookie come from nowhere."""
+    cookie = cookie_of(page, "operate")
+    for said in ("Bearer", "bearer", "Basic"):
+        headers = {"authorization": said, "cookie": cookie}
+        answered = httpx.post(f"{page.url}api/pause", json={"what": "nothing"}, headers=headers)
+        assert answered.status_code == 403, said
+
+
+def test_a_password_beside_a_session(page: Monitor) -> None:
+    """A password is for what cannot sign in, and takes nothing from who has signed in."""
+    password, cookie = ("", page.tokens["view"]), cookie_of(page, "operate")
+    headers = {"cookie": cookie, "origin": page.url.rstrip("/")}
+    said = httpx.get(f"{page.url}api/session", auth=password, headers=headers).json()
+    assert said["role"] == "operate"
+    changed = httpx.post(f"{page.url}api/pause", auth=password, headers=headers, json={"what": "nothing"})
+    assert changed.status_code == 400
+    assert httpx.get(f"{page.url}api/overview", auth=password).status_code == 401
+    assert httpx.get(f"{page.url}api/places.kml", auth=password).status_code == 200
+    wrong = httpx.get(f"{page.url}api/places.kml", auth=("", "wrong"), headers=headers)
+    assert wrong.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "cookies",
+    ['prefs={"a":1}; OURS', "OURS; =;;b@d", "gcs_session=old.1.x.y; OURS", "OURS; gcs_session=", "a; OURS"],
+)
+def test_cookies_of_others(page: Monitor, cookies: str) -> None:
+    """Whatever else a browser sends along, a session is found."""
+    headers = {"cookie": cookies.replace("OURS", cookie_of(page, "view"))}
+    assert httpx.get(f"{page.url}api/overview", headers=headers).status_code == 200
+
+
+def cookie_of(one: Monitor, role: str) -> str:
+    """What a browser sends for who has signed in."""
+    said = httpx.post(
+        f"{one.url}api/session", json={"token": one.tokens[role]}, headers={"origin": one.url.rstrip("/")}
+    )
+    return said.headers["set-cookie"].partition(";")[0]
+
+
 def test_what_changes_look_like(page: Monitor) -> None:
     """A form cannot be sent, nor too much, nor what nobody asked for."""
     with page.client("operate") as client:

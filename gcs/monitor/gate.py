@@ -11,9 +11,7 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Container
 from contextlib import suppress
-from dataclasses import replace
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -116,12 +114,16 @@ class Gate:
         self._check_host(host)
         method, path = scope["method"], scope["path"].removeprefix(self._base)
         kind, token = _credentials(headers)
-        named = Session(self.role(token, caller_of(scope)), 0.0, "") if token else None
-        if named is not None and kind == _BASIC:
-            named = replace(named, role=Role.VIEW)  # browsers send it with whatever other pages ask for
-        scope[SESSION] = session = named or self._signed_in(headers)
+        signed_in, named = self._signed_in(headers), None
+        if token and kind == _BEARER:
+            named = Session(self.role(token, caller_of(scope)), 0.0, "")
+        elif token and path in _BY_PASSWORD and signed_in is None:
+            self.role(token, caller_of(scope))
+            # Browsers send it with whatever other pages ask for.
+            named = Session(Role.VIEW, 0.0, "")
+        scope[SESSION] = session = named or signed_in
         if method not in SAFE:
-            _check_source(headers, host, by_token=kind == _BEARER)
+            _check_source(headers, host, by_token=named is not None and kind == _BEARER)
         if not path.startswith(_API) or path in _OPEN:
             return
         if session is None:
@@ -150,11 +152,12 @@ class Gate:
         return role
 
     def _signed_in(self, headers: Headers) -> Session | None:
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return None
-        return self._sessions.find(cookies[COOKIE].value) if COOKIE in cookies else None
+        """By hand: there may be several of our name, and any others, which need not be well-formed."""
+        for each in ";".join(headers.getlist("cookie")).split(";"):
+            name, _, value = each.strip().partition("=")
+            if name == COOKIE and (session := self._sessions.find(value.strip('"'))) is not None:
+                return session
+        return None
 
 
 def _credentials(headers: Headers) -> tuple[str, str]:
