@@ -136,7 +136,7 @@ class Reading:
         return now, lambda: Body.of(now)
 
     def _gatherers(self) -> Versioned:
-        return id(self._watch.seen), lambda: Body.of({"gatherers": self._watch.gatherers()})
+        return self._watch.looks, lambda: Body.of({"gatherers": self._watch.gatherers()})
 
     def _history(self) -> Versioned:
         history = self._watch.history
@@ -158,10 +158,13 @@ class Reading:
         return self._watch.found.version, lambda: Body.of(self._watch.found.countries())
 
     def _traffic(self) -> Versioned:
-        return id(self._watch.seen), lambda: Body.of(self._watch.traffic())
+        return self._told_and_seen(), lambda: Body.of(self._watch.traffic())
 
     def _helpers(self) -> Versioned:
-        return id(self._watch.seen), lambda: Body.of({"helpers": self._watch.helpers()})
+        return self._told_and_seen(), lambda: Body.of({"helpers": self._watch.helpers()})
+
+    def _told_and_seen(self) -> tuple[int, int]:
+        return self._watch.looks, self._watch.found.version
 
     async def _kml(self, request: Request) -> Response:
         requests.query_of(request, Nothing)

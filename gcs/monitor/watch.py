@@ -64,6 +64,8 @@ class Watch:
         growth, self.history, self.chronicle, self.plans = kept
         self._watcher = Watcher(board, config, open_desk, growth)
         self.seen: Overview | None = None
+        self.looks = 0
+        """Grows with what was seen."""
         self.trouble, self.away_since = "", 0.0
         """Why nothing can be seen now, and since when; "" and 0.0 while it can."""
         self.sign = Sign()
@@ -165,6 +167,7 @@ class Watch:
             self.versions["helpers"] += list(before.helpers) != list(seen.helpers)
         self._speeds.note(trio.current_time(), totals)
         self.seen = seen
+        self.looks += 1
 
     def note(self, kind: str, level: str, sentence: str, who: str = "") -> None:
         """Something has happened that cannot be seen in the crawl."""
