@@ -218,14 +218,17 @@ def test_under_a_path(redis: Node, tmp_path: Path) -> None:
 
 
 def test_trying_tokens(redis: Node, tmp_path: Path) -> None:
-    """After some wrong tokens even the right one has to wait."""
-    with monitor(redis.url, tmp_path) as guarded:
-        with guarded.client("view") as viewer, httpx.Client(base_url=f"{guarded.url}api/") as client:
-            statuses = [viewer.get("overview").status_code]
-            statuses += [client.get("overview", headers=WRONG).status_code for _ in range(12)]
-            assert client.get("overview", headers=WRONG).headers["retry-after"].isdigit()
-            assert viewer.get("overview").status_code == 429
-        assert statuses == [200, *[401] * 10, 429, 429]
+    """Who tries wrong tokens has to wait, and so has who signs in, but no request with a right one."""
+    with monitor(redis.url, tmp_path) as guarded, guarded.client() as client:
+        statuses = [client.get("overview", headers=WRONG).status_code for _ in range(12)]
+        assert statuses == [*[401] * 10, 429, 429]
+        assert client.get("overview", headers=WRONG).headers["retry-after"].isdigit()
+        assert client.get("places.kml", auth=("", "wrong")).status_code == 429
+        token, origin = guarded.tokens["view"], guarded.url.rstrip("/")
+        signed_in = client.post("session", json={"token": token}, headers={"origin": origin})
+        assert signed_in.status_code == 429
+        assert guarded.get("overview", role="view")["state"]
+        assert client.get("places.kml", auth=("", token)).status_code == 200
 
 
 def test_a_client_that_reads_nothing(redis: Node, tmp_path: Path) -> None:

@@ -116,9 +116,9 @@ class Gate:
         kind, token = _credentials(headers)
         signed_in, named = self._signed_in(headers), None
         if token and kind == _BEARER:
-            named = Session(self.role(token, caller_of(scope)), 0.0, "")
+            named = Session(self._role_of(token, caller_of(scope)), 0.0, "")
         elif token and path in _BY_PASSWORD and signed_in is None:
-            self.role(token, caller_of(scope))
+            self._role_of(token, caller_of(scope))
             # Browsers send it with whatever other pages ask for.
             named = Session(Role.VIEW, 0.0, "")
         scope[SESSION] = session = named or signed_in
@@ -140,8 +140,15 @@ class Gate:
                 HTTPStatus.MISDIRECTED_REQUEST, "This is not its name; monitor.hosts lists those it has."
             )
 
+    def _role_of(self, token: str, caller: str) -> Role:
+        """What the token of a request lets somebody do; a right one need not wait for who tries wrong ones.
+
+        Who shares its address may try as many as it likes: none is found by trying.
+        """
+        return self._keys.role(token) or self.role(token, caller)
+
     def role(self, token: str, caller: str) -> Role:
-        """What a token lets somebody do; raises Refused if it is wrong, or was tried too often."""
+        """What a token lets somebody do who signs in; raises Refused if it is wrong, or too many were."""
         wait_s = self.patience.wait_s(caller)
         if wait_s > 0:
             raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many wrong tokens; wait a little.", wait_s)
