@@ -7,6 +7,7 @@ their silence; nothing here waits for them. What takes long to make is made when
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from gcs.monitor.plans import Plans
 from gcs.monitor.stream import Stream
 from gcs.monitor.summing import Speeds, overview
 from gcs.monitor.unreadable import UNREADABLE
+from gcs.operate.helping import helpers
 from gcs.operate.looking import View, fact
 from gcs.operate.overview import Overview, Watcher, gatherer_facts
 from gcs.operate.parts import host_prefix
@@ -62,7 +64,11 @@ class Watch:
             structlog.get_logger().warning("what was seen before cannot be read", why=repr(error))
             kept = _understood({})
         growth, self.history, self.chronicle, self.plans = kept
-        self._watcher = Watcher(board, config, open_desk, growth)
+        self._open_desk = open_desk
+        self._helpers: Mapping[str, Mapping[str, Any]] = {}
+        """By name: what was last heard of them. Their sites may be slow, so no look waits for them."""
+        no_sites = replace(config, helpers=replace(config.helpers, sites=()))
+        self._watcher = Watcher(board, no_sites, open_desk, growth)
         self.seen: Overview | None = None
         self.looks = 0
         """Grows with what was seen."""
@@ -106,6 +112,7 @@ class Watch:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._look_on)
                 nursery.start_soon(self._hear_on)
+                nursery.start_soon(self._ask_helpers_on)
                 nursery.start_soon(self._keep_on)
         finally:
             self.keep()
@@ -120,7 +127,7 @@ class Watch:
 
     async def _look(self) -> None:
         patience_s = _PATIENCE_S + 3 * self.config.member.heartbeat_s
-        self.sign.answered(trio.current_time(), rest_s=patience_s)
+        self.sign.answered(trio.current_time(), rest_s=patience_s + (0.0 if self.seen else _PATIENCE_S))
         trouble, seen = f"Redis has not answered for {duration(round(patience_s))}.", None
         with trio.move_on_after(patience_s):
             try:
@@ -141,6 +148,8 @@ class Watch:
     def _note_reach(self, trouble: str) -> None:
         if trouble and not self.trouble:
             self.away_since = self.now()
+            # What has been heard of helpers since may come from the same trouble.
+            self._helpers = {each["helper"]: each for each in self.seen.helpers} if self.seen else {}
             said = trouble if trouble.startswith(_UNREAD) else f"Redis cannot be used: {trouble}"
             self.note("redis", "error", said)
         elif self.trouble and not trouble:
@@ -152,6 +161,11 @@ class Watch:
     async def _take_in(self, seen: Overview) -> None:
         """It is what was seen last, unless some of it cannot be read."""
         before, totals = self.seen, seen.totals
+        if before is None:
+            with trio.move_on_after(_PATIENCE_S):
+                self._helpers = await self._ask_helpers(seen)
+        rows = [self._helpers.get(each["helper"], _unasked(each)) for each in seen.helpers]
+        seen = replace(seen, helpers=rows)
         epoch = seen.view.charter.epoch if seen.view.charter else 0
         if self.landscape is None or self.landscape.epoch != epoch:
             # Members may have gone on by the time it is there; the names are those of now.
@@ -173,6 +187,18 @@ class Watch:
         """Something has happened that cannot be seen in the crawl."""
         event = self.chronicle.note(self.now(), kind, level, who, sentence)
         self.stream.tell("events", {"events": [event._asdict()]})
+
+    async def _ask_helpers_on(self) -> None:
+        while True:
+            if self.seen is not None and not self.trouble:
+                said = await self._ask_helpers(self.seen)
+                if not self.trouble:
+                    self._helpers = said
+            await trio.sleep(EVERY_S)
+
+    async def _ask_helpers(self, seen: Overview) -> Mapping[str, Mapping[str, Any]]:
+        said = await helpers(self.config, seen.view.rulings, self._open_desk)
+        return {each["helper"]: each for each in said}
 
     async def _hear_on(self) -> None:
         """Say that somebody watches, and hear what gatherers tell because of that."""
@@ -308,6 +334,11 @@ class Watch:
             return [{"barred": False, **row} for row in rows.values()]
 
         return [{**each, "trust": trust(each["helper"])} for each in seen.helpers]
+
+
+def _unasked(helper: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row of a helper whose site was not asked yet."""
+    return {**helper, "says": "its site has not answered yet"}
 
 
 def _understood(kept: Mapping[str, Any]) -> tuple[Tally | None, History, Chronicle, Plans]:
