@@ -36,6 +36,7 @@ from gcs.monitor.landscape import Landscape
 from gcs.monitor.outlook import outlook, sentence
 from gcs.monitor.plans import Plans
 from gcs.monitor.stream import Stream
+from gcs.monitor.summing import Speeds
 from gcs.operate.condition import Condition, State
 from gcs.operate.looking import View
 from gcs.operate.overview import Overview
@@ -258,6 +259,32 @@ def test_chronicle() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
     assert Chronicle(map(list, chronicle.events)).last == chronicle.last
     assert [each["id"] for each in chronicle.since(2, 2)] == numbers[:-3:-1]
+
+
+def test_speeds() -> None:
+    """What gatherers have done while nobody saw them is no speed, nor is a count that begins anew."""
+    speeds, at = Speeds(), 0.0
+
+    def note(*seen: Member) -> float:
+        nonlocal at
+        at += 1
+        speeds.note(at, overview(*seen).view)
+        return speeds["done"] * (min(at, 11) - 1)
+
+    def one(done: int) -> Member:
+        return member("one", done=done, dropped=1, bytes=2 * done, failed=0)
+
+    def two(done: int) -> Member:
+        return member("two", done=done, dropped=0, bytes=7, failed=0)
+
+    assert note(one(10)) == 0
+    assert note(one(14)) == pytest.approx(4)
+    assert note(one(15), two(5_000)) == pytest.approx(5)
+    assert note() == pytest.approx(5)
+    assert note(one(16), two(9_000)) == pytest.approx(5)
+    assert note(one(0), two(9_000)) == pytest.approx(5)
+    assert note(one(2), two(9_000)) == pytest.approx(7)
+    assert speeds["bytes"] == pytest.approx(2 * speeds["done"])
 
 
 def test_plans() -> None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import gcs
+from gcs.board import Member
 from gcs.core.rulings import ALL
 from gcs.gatherer.tally import Pace
 from gcs.monitor.outlook import outlook, sentence
-from gcs.operate.looking import fact
+from gcs.operate.looking import View, fact
 from gcs.operate.overview import Overview
 
 UNKNOWN: Final = "unknown"
@@ -17,24 +18,30 @@ UNKNOWN: Final = "unknown"
 
 
 class Speeds:
-    """How fast the sums of all gatherers grow, of late."""
+    """How fast the counts of all gatherers grow, of late."""
 
     _COUNTED: Final = ("bytes", "failed", "done")
 
     def __init__(self) -> None:
         self._paces: dict[str, Pace] = {}
-        self._before: dict[str, int] = {}
+        self._before: dict[str, dict[str, int]] = {}
+        """By gatherer: its counts in the last look."""
         self._grown = dict.fromkeys(self._COUNTED, 0)
 
-    def note(self, now: float, totals: Mapping[str, Any]) -> None:
-        """These are the sums now; one that falls, since a gatherer has gone, has not grown."""
-        for name in self._COUNTED:
-            value = int(totals[name]) + (int(totals["dropped"]) if name == "done" else 0)
-            if name not in self._paces:
-                self._paces[name] = Pace(now)
-            self._grown[name] += max(0, value - self._before.get(name, value))
-            self._before[name] = value
-            self._paces[name].note(now, self._grown[name])
+    def note(self, now: float, view: View) -> None:
+        """Who was not there in the look before has not grown, nor has a count that falls."""
+        seen = {member.id: self._counts(member) for member in view.present}
+        for each, counts in seen.items():
+            before = self._before.get(each, counts)
+            for name, value in counts.items():
+                self._grown[name] += max(0, value - before[name])
+        self._before = seen
+        for name, grown in self._grown.items():
+            self._paces.setdefault(name, Pace(now)).note(now, grown)
+
+    def _counts(self, member: Member) -> dict[str, int]:
+        counts = {name: int(fact(member, name)) for name in self._COUNTED}
+        return counts | {"done": counts["done"] + int(fact(member, "dropped"))}
 
     def __getitem__(self, name: str) -> float:
         """By how much one grows in a second."""

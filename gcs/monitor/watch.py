@@ -160,7 +160,7 @@ class Watch:
 
     async def _take_in(self, seen: Overview) -> None:
         """It is what was seen last, unless some of it cannot be read."""
-        before, totals = self.seen, seen.totals
+        before = self.seen
         if before is None:
             with trio.move_on_after(_PATIENCE_S):
                 self._helpers = await self._ask_helpers(seen)
@@ -179,7 +179,7 @@ class Watch:
             if events:
                 self.stream.tell("events", {"events": [each._asdict() for each in reversed(events)]})
             self.versions["helpers"] += list(before.helpers) != list(seen.helpers)
-        self._speeds.note(trio.current_time(), totals)
+        self._speeds.note(trio.current_time(), seen.view)
         self.seen = seen
         self.looks += 1
 
