@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 import gcs
 from tests import sights, treeweb
@@ -190,6 +190,31 @@ def test_the_tree_by_keyboard(visit: Visit, crawl: Watched) -> None:
     expect(page.locator(".crumbs li")).to_have_count(2)
     page.keyboard.press("Escape")
     expect(page.locator(".crumbs li")).to_have_count(1)
+
+
+@needs_chromium
+def test_an_answer_that_comes_too_late(visit: Visit, crawl: Watched) -> None:
+    """Who asks for other hosts meanwhile is not shown those that were asked for before."""
+    page, held = visit.page, list[Route]()
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/hosts?*", hold)
+    page.goto(f"{crawl.url}#/hosts")
+    page.get_by_label("Host contains").fill(sights.HOSTS[0])
+    page.wait_for_timeout(1_000)
+    (first,) = held
+    answer = first.fetch()
+    assert answer.json()["hosts"]
+    old = [{**row, "host": "late.test"} for row in answer.json()["hosts"]]
+    with page.expect_request(lambda request: f"q={sights.HOSTS[0]}" in request.url):
+        first.fulfill(json={"order": "slowest", "hosts": old})
+    expect(page.get_by_text("late.test")).to_have_count(0)
+    while len(held) == 1:
+        page.wait_for_timeout(50)
+    held[1].continue_()
+    expect(page.get_by_text(sights.HOSTS[0]).first).to_be_visible()
 
 
 @needs_chromium

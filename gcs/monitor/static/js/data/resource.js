@@ -19,34 +19,41 @@ export class Resource {
     });
     this._shown = null;
     this._asking = null;
+    this._wanted = 0;
     this._off = [feed.on("changed", () => this._look()), feed.on("connection", () => this._look())];
     this.refresh();
   }
 
-  /** Fetch it anew, whatever was shown. */
+  /** Fetch it anew, whatever was shown; an answer to what was asked before is not shown any more. */
   refresh() {
     this._shown = null;
+    this._wanted += 1;
     return this._look();
   }
 
   _look() {
     const version = this._feed.versions[this._version] ?? 0;
     if (this._shown === version || this._asking || this._ended) return this._asking;
-    this._asking = this._fetch(version).finally(() => {
+    this._asking = this._fetch().finally(() => {
       this._asking = null;
     });
     return this._asking;
   }
 
-  async _fetch(version) {
-    try {
-      const data = await get(this._path, this._query());
-      if (this._ended) return;
-      this._shown = version;
-      this._show(data);
-    } catch (error) {
-      if (!this._ended) this._fail(error.message);
-    }
+  async _fetch() {
+    let wanted;
+    do {
+      wanted = this._wanted;
+      const version = this._feed.versions[this._version] ?? 0;
+      try {
+        const data = await get(this._path, this._query());
+        if (this._ended || wanted !== this._wanted) continue;
+        this._shown = version;
+        this._show(data);
+      } catch (error) {
+        if (!this._ended && wanted === this._wanted) this._fail(error.message);
+      }
+    } while (!this._ended && wanted !== this._wanted);
   }
 
   end() {
