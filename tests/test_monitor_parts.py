@@ -381,6 +381,15 @@ def test_found() -> None:
     assert (traffic["waiting_urls"], traffic["overhead_percent"]) == ([[0, 4], [0, 0]], [1.0, 1.0])
 
 
+def test_links_to_invented_domains() -> None:
+    """However many a page names, links between countries are counted."""
+    findings = Findings()
+    for number in range(3_000):
+        findings.linked("de", f"xn--invented{number}", 16)
+    findings.linked("de", "fr", 16)
+    assert dict(findings.links) == {("de", "other"): 48_000, ("de", "fr"): 16}
+
+
 @pytest.mark.parametrize(
     "bad",
     [

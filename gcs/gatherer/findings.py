@@ -3,7 +3,7 @@
 Counted with every page that comes, in tables of bounded size: what has no room in one counts as "other". What
 is known of languages, charsets, places and their links is kept over restarts, as of a minute ago; hosts and
 pages are those of late. A place is the last label of a host's name; what country that is, if any, is for
-whoever shows it. Links between places are counted on one page in so many, for all.
+whoever shows it. Links between countries are counted on one page in so many, for all.
 
 None of this is sent anywhere unless somebody watches (`gcs.gatherer.telling`).
 """
@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgpack
 
+from gcs.core.countries import country_of
 from gcs.fetch.outcome import Response
 from gcs.gatherer.job import Visit
 
@@ -116,8 +117,9 @@ class Findings:
         _count(self.spoken, (place, language), (OTHER, OTHER))
 
     def linked(self, place: str, to: str, count: int) -> None:
-        """Count links from one place to another."""
-        _count(self.links, (place, to), (OTHER, OTHER), count)
+        """Count links between places; all that are of no country are one, since names can be invented."""
+        source, target = (each if country_of(each) else OTHER for each in (place, to))
+        _count(self.links, (source, target), (OTHER, OTHER), count)
 
     def _read(self, visit: Visit, response: Response, place: str) -> None:
         document, job = visit.document, visit.job
