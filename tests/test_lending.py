@@ -176,7 +176,7 @@ async def test_strangers_are_confirmed(tmp_path: Path) -> None:
             assert not trust.is_new(made.record("two"))
             assert trust.record(made.record("one")).wrong == trust.record(made.record("two")).wrong == 0
             assert made.again == []
-            assert made.crawl.tally.helped > 100
+            assert made.crawl.tally.helped > 2 * NEW  # how many more is a matter of speed
         served.flush()
         seen = judge(served.log, served.web)
     assert seen.missing == frozenset()
