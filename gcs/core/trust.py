@@ -161,7 +161,7 @@ class Trust:
 
     def barred(self) -> list[str]:
         """The names of all that are not asked any more."""
-        return sorted(_name(each) for each in self._records if self.is_barred(each))
+        return sorted(name_of(each) for each in self._records if self.is_barred(each))
 
     def probability(self, helper: str) -> float:
         """With which an answer is checked."""
@@ -226,7 +226,7 @@ class Trust:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Answers in a row that were consistent, and those that were wrong, of each helper."""
-        return {_name(who): (each.consistent, each.wrong) for who, each in self._records.items()}
+        return {name_of(who): (each.consistent, each.wrong) for who, each in self._records.items()}
 
     def state(self) -> list[Any]:
         """All of it, as plain values."""
@@ -249,6 +249,6 @@ class Trust:
         )
 
 
-def _name(record: str) -> str:
+def name_of(record: str) -> str:
     """The name of a helper, which its record has before the mark of its key."""
     return record.partition(" ")[0]

@@ -30,7 +30,7 @@ from gcs.helper.desks import AMONG_GATHERERS, Desk, Presence
 from gcs.helper.intake import Intake
 from gcs.helper.loaned import Out, bundled
 from gcs.helper.papers import HANDED_S, Refusal
-from gcs.helper.scrutiny import Case, Scrutiny, name_of
+from gcs.helper.scrutiny import Case, Scrutiny
 from gcs.world import REAL, World
 
 TRUST: Final = "trust"
@@ -122,7 +122,7 @@ class Lender:
 
     def shunned(self) -> list[str]:
         """The helpers that were wrong too often to be asked, by name."""
-        return sorted(map(name_of, self.scrutiny.trust.barred()))
+        return self.scrutiny.trust.barred()
 
     # The crawl asks
 

@@ -18,7 +18,7 @@ import structlog
 import trio
 
 from gcs.core.traps import Fingerprint, fingerprint
-from gcs.core.trust import Telling, Trust, Verdict, judge
+from gcs.core.trust import Telling, Trust, Verdict, judge, name_of
 from gcs.fetch.outcome import Response
 from gcs.gatherer.crawl import Crawl
 from gcs.gatherer.job import Loan, Visit
@@ -259,11 +259,6 @@ class Scrutiny:
         for number in list(case.loan.jobs):
             page, response = case.told[number]
             self._crawl.loans.returned(case.loan, number, response, page.read, page.fingerprint, name)
-
-
-def name_of(helper: str) -> str:
-    """The name of a helper, whose record is kept under its name and a digest of its key."""
-    return helper.partition(" ")[0]
 
 
 def _is_passing(response: Response) -> bool:
