@@ -8,7 +8,14 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 apt_install = command -v apt-get >/dev/null && $(SUDO) true 2>/dev/null && \
     { $(APT) update && $(APT) install -y --no-install-recommends $(1); } >/dev/null
 PYTEST_ARGS ?=
-JOBS ?= 2
+# Many tests wait much of the time: half as many again as there are cores keep these busy.
+JOBS ?= $(shell echo $$(((3 * $$(nproc) + 1) / 2)))
+# Stores wait for the disk again and again, and no test needs a real one: memory will do where there is enough
+# and programs may be run from there.
+TEMPORARY := $(or $(shell grep -q '/dev/shm [^ ]* [^ ]*noexec' /proc/mounts || \
+    df --output=avail /dev/shm 2>/dev/null | awk 'END { if ($$1 > 8000000) print "/dev/shm" }'),$(TMPDIR),/tmp)
+# What pytest ends with when tests have failed, and when there were none.
+FAILED := 1
 NO_TESTS := 5
 SOAK_ARGS ?=
 BENCH ?= core tuplespace store
@@ -30,13 +37,18 @@ help:  ## Say what can be made
 	    printf 'make %-12s %s\n' "$$target" "$$what"; \
 	done
 
-test: lint $(VENV)/.redis $(VENV)/.iproute $(VENV)/.chromium  ## Lint, type-check, run the tests, require the coverage
+test: lint $(VENV)/.redis $(VENV)/.iproute $(VENV)/.chromium $(VENV)/.spark  ## Lint, type-check, run the tests (JOBS=3 at a time), require the coverage
 	@echo "test: running the tests under coverage"
 	@$(BIN)/coverage erase
-	@run() { $(BIN)/coverage run -m pytest "$$@" $(PYTEST_ARGS) || test $$? = $(NO_TESTS); }; \
-	run --numprocesses $(JOBS) --dist loadfile -m "not alone"; \
+	@export TMPDIR=$(TEMPORARY); \
+	run() { $(BIN)/coverage run -m pytest "$$@" $(PYTEST_ARGS) || { local code=$$?; test $$code = $(NO_TESTS) || return $$code; }; }; \
+	again() { \
+	    test $$? = $(FAILED); \
+	    echo "test: SOME HAVE FAILED; running these once more, one after the other"; \
+	    run --last-failed "$$@"; }; \
+	run --numprocesses $(JOBS) --dist loadfile -m "not alone" || again -m "not alone"; \
 	echo "test: running those that need the machine to themselves"; \
-	run -m alone
+	run -m alone || again -m alone
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 
@@ -53,7 +65,7 @@ format: $(VENV)/.installed  ## Format the code and sort its imports
 demo: $(VENV)/.installed  ## Crawl a synthetic web to its end (DEMO_ARGS="--hosts 200")
 	@$(BIN)/gcs demo $(DEMO_ARGS)
 
-bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace store crawl together handover balance monitor page", BENCH_ARGS)
+bench: $(VENV)/.redis  ## Measure (BENCH="core tuplespace store rank crawl together handover balance monitor page search profiles", BENCH_ARGS)
 	@for bench in $(BENCH); do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
 
 soak: $(VENV)/.redis $(VENV)/.iproute  ## Kill, stop and cut off workers, servers and gatherers for long (SOAK_ARGS)
@@ -65,17 +77,20 @@ screenshots: $(VENV)/.redis $(VENV)/.chromium  ## Take pictures of every view of
 docs-check: $(VENV)/.installed  ## Check that what the documents name exists
 	@$(BIN)/python docs/check.py
 
+# What Spark needs is in a file of its own: it is twice as large as all the rest.
 lock:  ## Pin every dependency anew, with hashes
-	@echo "lock: resolving the newest versions that pyproject.toml allows into requirements.lock"
+	@echo "lock: resolving the newest versions that pyproject.toml allows into requirements.lock and requirements-spark.lock"
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(PYTHON) -m venv "$$dir/venv"; \
 	"$$dir/venv/bin/pip" install --quiet uv; \
-	"$$dir/venv/bin/uv" pip compile --quiet --universal --upgrade --generate-hashes --no-emit-index-url \
-	    --no-emit-find-links --python-version 3.11 --custom-compile-command "make lock" \
-	    --extra dev --output-file requirements.lock pyproject.toml
+	compile() { "$$dir/venv/bin/uv" pip compile --quiet --universal --upgrade --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --python-version 3.11 --custom-compile-command "make lock" "$$@"; }; \
+	compile --extra dev --output-file requirements.lock pyproject.toml; \
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["spark"], sep="\n")' | \
+	    compile --output-file requirements-spark.lock -
 
 clean:  ## Remove the environment and everything that was made
-	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info gcs/native/*.so .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian keeps ensurepip, which venv needs, in a package of its own.
@@ -90,7 +105,16 @@ $(VENV)/.created:
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.created requirements.lock pyproject.toml
+# Without them GCS is installed all the same, and does in Python what is compiled elsewhere; `gcs doctor` says so.
+$(VENV)/.compiler: $(VENV)/.created
+	@{ command -v gcc >/dev/null && \
+	    test -f "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h"; } || { \
+	    echo "setup: installing a C compiler and Python's headers (gcc, libc6-dev, python3-dev, with apt)"; \
+	    { $(call apt_install,gcc libc6-dev python3-dev); } || \
+	    echo "setup: they could not be installed; GCS does without its compiled part"; }
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.compiler requirements.lock pyproject.toml $(wildcard gcs/native/*.[ch])
 	@echo "setup: installing the pinned dependencies and GCS itself into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --compile --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -111,6 +135,16 @@ $(VENV)/.iproute: $(VENV)/.installed
 	@command -v ip >/dev/null || { \
 	    echo "setup: installing ip for tests in which networks are cut (iproute2, with apt)"; \
 	    { $(call apt_install,iproute2); } || echo "setup: it could not be installed; those tests are skipped"; }
+	@touch $@
+
+# Apache Spark, for tests and benchmarks in which it ranks what DuckDB has ranked; without Java they are skipped, and say so.
+$(VENV)/.spark: $(VENV)/.installed requirements-spark.lock
+	@command -v java >/dev/null || { \
+	    echo "setup: installing Java for the tests on Apache Spark (default-jre-headless, with apt)"; \
+	    { $(call apt_install,default-jre-headless); } || \
+	    echo "setup: NO JAVA was found and none could be installed: THE TESTS ON APACHE SPARK ARE SKIPPED"; }
+	@echo "setup: installing Apache Spark into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --require-hashes -r requirements-spark.lock
 	@touch $@
 
 # The tests of the web page need a browser; without one they are skipped, and say so. The font has the

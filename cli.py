@@ -6,6 +6,7 @@ are in `gcs.operate.commands`, `gcs helper` is in `gcs.helper.commands`, what al
 
 import json
 import math
+import os
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,8 +19,12 @@ import click
 from gcs import __version__, config
 from gcs.commandline import INTO, JSON, Duration, Group, Invocation, ask, examples, show
 from gcs.errors import ExitCode, GcsError, UsageError
+from gcs.graph import commands as graphs
 from gcs.helper import commands as helper
+from gcs.index.commands import index, search
 from gcs.operate import commands as operate
+from gcs.profiles.commands import profile
+from gcs.rank.commands import rank
 from gcs.simulate.commands import Experiments
 
 COMPLETION = {
@@ -121,6 +126,8 @@ def main(
     token_file: Path | None,
 ) -> None:
     """GCS: gatherers that crawl the web together."""
+    # Nothing here multiplies matrices; the threads that NumPy begins for it would wait in a loop.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if log_level:
         overrides += (f"log.level={log_level}",)
     ctx.obj = Invocation(file, overrides, debug, monitor_url, token_file)
@@ -181,6 +188,7 @@ def config_show(ctx: click.Context, *, crawl: bool, directory: Path | None, as_j
     epilog=examples(
         "gcs crawl https://example.org/ --scope +domain:example.org --max-pages 1000 --into example",
         "gcs crawl --resume --into example",
+        "gcs crawl --revisit --into example",
     )
 )
 @click.argument("urls", nargs=-1, metavar="URL...")
@@ -196,6 +204,9 @@ def config_show(ctx: click.Context, *, crawl: bool, directory: Path | None, as_j
     help="Where the crawl is kept.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the crawl that is kept there.")
+@click.option(
+    "--revisit", is_flag=True, help="Visit every page that is kept there once more, and what is new."
+)
 @click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop after so many pages.")
 @click.option("--max-time", type=Duration(), metavar="T", help="Stop after so long, such as 10m or 1h30m.")
 @click.option(
@@ -229,6 +240,7 @@ def crawl(
     seeds: Path | None,
     directory: Path,
     resume: bool,
+    revisit: bool,
     max_pages: int | None,
     max_time: float | None,
     rules: tuple[str, ...],
@@ -242,6 +254,8 @@ def crawl(
         raise click.UsageError("--stay is about the web page: give --monitor too.")
     if rules:
         invocation = replace(invocation, overrides=(*invocation.overrides, f"crawl.scope={' '.join(rules)}"))
+    if revisit:
+        resume, invocation = True, replace(invocation, overrides=(*invocation.overrides, "revisit.once=true"))
     from gcs.gatherer import parts, session
     from gcs.gatherer.crawl import Limits
     from gcs.gatherer.seeds import read_seeds
@@ -256,7 +270,8 @@ def crawl(
     limits = Limits(max_pages or math.inf, math.inf if max_time is None else max_time)
     every = [*urls, *(read_seeds(seeds) if seeds else ())]
     kept = loaded.changed([each for each in config.SECTIONS if each not in _NOT_KEPT])
-    request = session.Request(every, directory, resume, expansion, kept, limits, monitor, stay)
+    kept = [each for each in kept if not each.startswith("revisit.once=")]
+    request = session.Request(every, directory, resume, expansion, kept, limits, monitor, stay, revisit)
     if gatherers == 1 and not monitor and parts.Fleet.of(directory) is None:
         ctx.exit(session.crawl(loaded.config, request))
     from gcs.gatherer import fleet
@@ -440,6 +455,54 @@ def demo(
     )
 
 
+@main.command(
+    epilog=examples("gcs plan --pages 4e9 --months 6", "gcs plan --pages 1e8 --months 1 --into example")
+)
+@click.option(
+    "--pages", type=click.FloatRange(1000), default=4e9, show_default=True, help="How many pages the web has."
+)
+@click.option(
+    "--months",
+    type=click.FloatRange(0, min_open=True),
+    default=6.0,
+    show_default=True,
+    help="How long it may take, in months of 30 days.",
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.9,
+    show_default=True,
+    help="Which share of what is fetched is new.",
+)
+@graphs.DIRECTORIES
+@graphs.SCRATCH
+@JSON
+@click.pass_obj
+def plan(
+    invocation: Invocation,
+    *,
+    pages: float,
+    months: float,
+    alpha: float,
+    directories: tuple[Path, ...],
+    scratch: Path | None,
+    as_json: bool,
+) -> None:
+    """Say what crawling a whole web would take, judged by what this crawl has measured.
+
+    Gatherers, helpers, bandwidth, storage, memory of Redis and time for ranking, beside the paper's estimate
+    (004, section 5.3).
+    """
+    loaded = invocation.load()
+    from gcs import wholeweb
+
+    report = wholeweb.plan(
+        loaded.config, directories, pages=pages, months=months, alpha=alpha, scratch=scratch
+    )
+    graphs.shown(report, as_json=as_json)
+
+
 @main.command("install-units", epilog=examples("gcs install-units --dry-run", "gcs install-units --user"))
 @click.option("--user", is_flag=True, help="A user's own: a helper for a desktop.")
 @click.option(
@@ -487,7 +550,12 @@ def simulate() -> None:
 
 config_group.add_command(operate.config_set)
 config_group.add_command(operate.config_unset)
+main.add_command(graphs.graph)
 main.add_command(helper.helper)
+main.add_command(rank)
+main.add_command(search)
+main.add_command(index)
+main.add_command(profile)
 for _each in operate.COMMANDS:
     main.add_command(_each)
 

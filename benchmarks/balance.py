@@ -27,6 +27,7 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Member
 from gcs.config import Config, load
+from gcs.core.reasons import OPERATOR
 from gcs.core.tree import Expansion
 from gcs.core.urls import key
 from gcs.gatherer.crawl import EXPANSION
@@ -109,7 +110,7 @@ async def _run(strategy: str, place: Path, hosts: Path, url: str) -> list[dict[s
                 await _settled(board, number + 1)
             for number in range(3):
                 if number:
-                    await board.ask_for_plan(boards.OPERATOR, "benchmark")
+                    await board.ask_for_plan(OPERATOR, "benchmark")
                     await trio.sleep(1)
                     await _settled(board, len(CONCURRENCY))
                 await trio.sleep(_MEASURE_S)

@@ -12,11 +12,12 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from random import Random
 
 import numpy as np
 
+from benchmarks.result import Row
 from gcs.core import partition
 from gcs.core.sampling import Frequent, Sample
 from gcs.core.superpages import create
@@ -25,18 +26,6 @@ from gcs.core.urls import canonical, key
 
 ROUNDS = 5
 BATCH = 1000
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the result."""
-
-    what: str
-    ours: str
-    compared_with: str
-    ratio: float | None
-    goal: str = ""
-    reached: bool = True
 
 
 def synthetic_keys(count: int, random: Random, *, flat: bool = False) -> list[str]:

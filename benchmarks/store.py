@@ -28,6 +28,7 @@ from random import Random
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from benchmarks.result import Row
 from gcs import config
 from gcs.core.urls import key
 from gcs.store.columns import pack_columns, pack_row
@@ -46,18 +47,6 @@ NAMED_BY_PAGE = 20
 SETTINGS = config.Store(keep_free_bytes=0)
 _SPREAD = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the result."""
-
-    what: str
-    ours: str
-    compared_with: str
-    ratio: float | None
-    goal: str = ""
-    reached: bool = True
 
 
 @dataclass(frozen=True)
@@ -233,7 +222,7 @@ class Pages:
             each.summary = pack_row(list(summary.to_row().values()))
             targets = [f"http://example.org/some/target/{number * 7 + n}.html" for n in range(LINKS_PER_PAGE)]
             texts = [f"anchor text {n}" for n in range(LINKS_PER_PAGE)]
-            each.links = pack_columns([page, targets, texts, "", "a"])
+            each.links = pack_columns([page, targets, texts, "", "a", "1700000000000000", ""])
         return batch
 
 

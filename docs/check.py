@@ -133,7 +133,7 @@ def wrong_examples(command: click.Command = gcs, name: str = "gcs") -> Iterator[
 def _option(command: click.Command, name: str) -> click.Option | None:
     context = click.Context(command, **gcs.context_settings)
     for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option) and name in parameter.opts:
+        if isinstance(parameter, click.Option) and name in (*parameter.opts, *parameter.secondary_opts):
             return parameter
     return None
 
@@ -152,7 +152,8 @@ def unexplained_dependencies() -> Iterator[str]:
     """Dependencies that docs/dependencies.md does not explain."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     explained = set(re.findall(r"^\| `([\w-]+)", (ROOT / "docs/dependencies.md").read_text(), re.MULTILINE))
-    needed = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["dev"], *extras["spark"]]
     names = {re.split(r"[^\w-]", requirement)[0] for requirement in needed}
     yield from (f"{name} is not explained" for name in sorted(names - explained))
     yield from (f"{name} is explained, but is no dependency" for name in sorted(explained - names))

@@ -1,7 +1,7 @@
 """The notice board of a crawl: what its gatherers, its leader and its operators say to all, as tuples.
 
     ("member", id, beat, pulse, at)         one per gatherer; the beat grows with every heartbeat
-    ("now", what, epoch, data)              what is in force: the charter, a call, rulings, the end
+    ("now", what, epoch, data)              what is in force: the charter, a call, rulings, the end…
     ("charter", epoch, part, parts, bytes)  a plan in parts, for a tuple has a largest size
     ("report", token, id, part, parts, …)   what a gatherer answers to a call
     ("rebalance", reason, who, method)      somebody wants a new plan
@@ -41,10 +41,10 @@ CALL: Final = "call"
 RULINGS: Final = "rulings"
 FINISHED: Final = "finished"
 WATCHED: Final = "watched"
+RANKED: Final = "ranked"
+"""When a ranking was last begun."""
 WATCHED_S: Final = 30.0
 """Who watches says so again within a third of this."""
-OPERATOR: Final = "operator"
-"""The reason of a wish that came from an operator."""
 _INDEX: Final = {
     "member": (1, 2),
     "now": (1,),
@@ -78,7 +78,7 @@ class Pulse:
     rulings: int = 0
     """The epoch of the rulings that are in force there."""
     standing: str = "joining"
-    """joining, crawling, paused, draining, left, finished."""
+    """joining, crawling, paused, draining, left, finished, caught up."""
     applied: Mapping[str, int] = field(default_factory=dict)
     """By sender: the last batch that is on disk."""
     quiet: bool = False
@@ -108,7 +108,7 @@ class Pulse:
         return cls(**{name: value for name, value in said.items() if name in _PULSE})
 
 
-_PULSE: Final = tuple(each.name for each in fields(Pulse))
+_PULSE: Final = dict.fromkeys(each.name for each in fields(Pulse))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Wish(NamedTuple):
 
     reason: str
     who: str
-    """The name of a gatherer; with the reason `OPERATOR`, what that one says."""
+    """The name of a gatherer; with the reason `OPERATOR` of `gcs.core.reasons`, what that one says."""
     method: str = ""
     """How to partition; "" leaves it to the configuration of whoever leads."""
 
@@ -147,6 +147,11 @@ class Board:
     def inbox(self, gatherer: str) -> tuplespace.Space:
         """Where a gatherer gets its URLs."""
         return spaces.space(self.client, self._config, f"inbox:{gatherer}", index=_INBOX)
+
+    def unreadable(self, gatherer: str) -> int:
+        """What this process found here, and in a gatherer's inbox, in place of tuples, and dropped."""
+        here = (self.space, self.seeds, self.turns, self.domains, self.inbox(gatherer))
+        return sum(each.unreadable for each in here)
 
     # Members
 

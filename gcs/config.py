@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
 from gcs.errors import ConfigError
 from gcs.settings import (
@@ -42,6 +42,8 @@ from gcs.settings import (
 SYSTEM_FILE = Path("/etc/gcs/config.toml")
 DEFAULT = "default"
 _MAX_SECRET_BYTES = 4096
+LARGEST_TUPLE_BYTES = 8 << 20
+"""Nobody can be told to write larger ones, so nobody has to read them."""
 
 _NAME = Text(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
@@ -66,7 +68,17 @@ _NODE = Text(
     r"|[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
     "a name of at most 64 letters, digits, dots, dashes and underscores, or empty for that of the machine",
 )
-_EVENT = Text(r"[a-z_]+(>|<|>=|<=)[0-9.]+", "a statistic and a limit without spaces, such as queued>1000000")
+STATISTICS: Final = (
+    *("pages", "bytes", "failed", "queued", "done", "dropped", "passed", "under_way", "lent", "helped"),
+    *("visited_again", "changed", "round_at", "returns", "next_visit_at"),
+    *("outbox", "outbox_bytes", "outbox_is_full", "waits_for_room", "unanswered_s", "rest_s", "resting"),
+    *("rate", "remaining_s", "moved", "held", "overhead_percent", "beat_s"),
+)
+"""What every gatherer publishes of itself, as numbers."""
+_EVENT = Text(
+    rf"({'|'.join(STATISTICS)})(>=|<=|>|<)[0-9]+(\.[0-9]+)?",
+    "a number of `gcs nodes --json` and a limit, without spaces, such as queued>1000000",
+)
 _SITE = Address(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(:open)?(@(rediss?(\+(sentinel|cluster))?|unix)://\S+)?",
     "the name of a site such as office, volunteers:open, or volunteers:open@redis://host:6379",
@@ -86,6 +98,20 @@ _HOST_NAME = Text(
     r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?",
     "the name of a host, such as crawl.example.org, with its port if that is to be the only one",
 )
+_MASTER = Text(
+    r"(local|spark|yarn|k8s)\S*", 'the master of a Spark cluster such as "spark://host:7077", or "local[*]"'
+)
+_DIRECTORY = Text(r"\S+", "the path of a directory, without spaces")
+_OPENSEARCH = Address(
+    r"|https?://\S+", 'the address of an OpenSearch such as "https://user:password@host:9200", or empty'
+)
+_INDEX_NAME = Text(
+    r"[a-z0-9][a-z0-9._-]{0,99}", "a name of at most 100 small letters, digits, dots, dashes and underscores"
+)
+_SMTP = Address(
+    r"|smtps?://\S+", 'the address of a server for mail such as "smtp://user:password@host:25", or empty'
+)
+_MAIL = Text(r"[^\s@<>]+@[^\s@<>]+", 'an address for mail such as "gcs@example.org"')
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
 _PASSWORD = Secret(r".*", "a string")
 
@@ -159,7 +185,31 @@ class Store(_Section):
     pages: Annotated[str, Choice(("warc.gz", "warc.zst", "none"))] = "warc.gz"
     warc_bytes: Annotated[int, Size(1 << 20, 1 << 40)] = 1 << 30
     segment_rows: Annotated[int, Number(100, 10_000_000)] = 50_000
+    segment_every_s: Annotated[float, Duration(0.1, 365 * 86_400)] = 600.0
     keep_free_bytes: Annotated[int, Size(0, 1 << 50)] = 512 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Revisit(_Section):
+    """When pages are visited again."""
+
+    policy: Annotated[str, Choice(("none", "uniform", "anansi", "adaptive"))] = "none"
+    once: Annotated[bool, Flag()] = False
+    alpha: Annotated[float, Decimals(0, 1)] = 0.9
+    every_s: Annotated[float, Duration(1, 10 * 365 * 86_400)] = 7 * 86_400.0
+    least_s: Annotated[float, Duration(0.1, 365 * 86_400)] = 3600.0
+    most_s: Annotated[float, Duration(1, 20 * 365 * 86_400)] = 90 * 86_400.0
+    per_host: Annotated[int | None, OrNone(Number(1, 10**9))] = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether pages are visited again at all."""
+        return self.once or self.policy != "none"
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether there is always another visit to come, so that a crawl never ends by itself."""
+        return self.policy != "none" and not self.once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -167,6 +217,15 @@ class Summary(_Section):
     """What is said about a page."""
 
     level: Annotated[str, Choice(("full", "links"))] = "full"
+    readers: Annotated[int, Number(0, 256)] = 1
+    read_timeout_s: Annotated[float, Duration(0.1, 3_600)] = 20.0
+    read_memory_bytes: Annotated[int, Size(256 << 20, 1 << 40)] = 1 << 30
+    max_members: Annotated[int, Number(1, 100_000)] = 1_000
+    max_member_bytes: Annotated[int, Size(1 << 10, 1 << 32)] = 32 << 20
+    max_expanded_bytes: Annotated[int, Size(1 << 10, 1 << 40)] = 256 << 20
+    max_ratio: Annotated[int, Number(1, 100_000)] = 200
+    max_nesting: Annotated[int, Number(1, 16)] = 3
+    thumbnail_px: Annotated[int, Number(0, 256)] = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -187,7 +246,7 @@ class Redis(_Section):
 class Space(_Section):
     """The limits of the tuple space."""
 
-    max_tuple_bytes: Annotated[int, Size(1 << 10, 8 << 20)] = 1 << 20
+    max_tuple_bytes: Annotated[int, Size(1 << 10, LARGEST_TUPLE_BYTES)] = 1 << 20
     max_depth: Annotated[int, Number(1, 64)] = 8
     lease_s: Annotated[float, Duration(0.1, 86400)] = 30.0
     max_deliveries: Annotated[int | None, OrNone(Number(1, 65_535))] = None
@@ -253,6 +312,36 @@ class Partition(_Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Rank(_Section):
+    """How pages are ranked, and by what the graph of a crawl is computed."""
+
+    every_s: Annotated[float | None, OrNone(Duration(10, 365 * 86_400))] = None
+    directories: Annotated[tuple[str, ...], Several(_DIRECTORY)] = ()
+    by: Annotated[str, Choice(("in-degree", "pagerank", "domain"))] = "in-degree"
+    engine: Annotated[str, Choice(("duckdb", "spark"))] = "duckdb"
+    spark_master: Annotated[str, _MASTER] = "local[*]"
+    memory_bytes: Annotated[int, Size(256 << 20, 1 << 50)] = 4 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Index(_Section):
+    """What is done so that pages can be searched for."""
+
+    engine: Annotated[str, Choice(("none", "embedded", "opensearch"))] = "none"
+    url: Annotated[str, _OPENSEARCH] = ""
+    name: Annotated[str, _INDEX_NAME] = "gcs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Profiles(_Section):
+    """How matches of profiles are delivered."""
+
+    patience_s: Annotated[float, Duration(0, 30 * 86_400)] = 3600.0
+    smtp: Annotated[str, _SMTP] = ""
+    sender: Annotated[str, _MAIL] = "gcs@localhost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Log(_Section):
     """What is logged, and how."""
 
@@ -284,6 +373,7 @@ class Config:
     crawl: Crawl = field(default_factory=Crawl)
     fetch: Fetch = field(default_factory=Fetch)
     store: Store = field(default_factory=Store)
+    revisit: Revisit = field(default_factory=Revisit)
     summary: Summary = field(default_factory=Summary)
     redis: Redis = field(default_factory=Redis)
     space: Space = field(default_factory=Space)
@@ -293,6 +383,9 @@ class Config:
     helpers: Helpers = field(default_factory=Helpers)
     placement: Placement = field(default_factory=Placement)
     partition: Partition = field(default_factory=Partition)
+    rank: Rank = field(default_factory=Rank)
+    index: Index = field(default_factory=Index)
+    profiles: Profiles = field(default_factory=Profiles)
     log: Log = field(default_factory=Log)
     metrics: Metrics = field(default_factory=Metrics)
     monitor: Monitor = field(default_factory=Monitor)

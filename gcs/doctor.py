@@ -17,7 +17,9 @@ import redis
 
 from gcs.config import Config
 from gcs.errors import ExitCode
+from gcs.native import is_compiled
 from gcs.settings import size
+from tuplespace import Unavailable
 from tuplespace.embedded import find_binary
 
 SPARE_FILES: Final = 256
@@ -55,6 +57,7 @@ def examine(config: Config, directory: Path, *, name: str = "localhost") -> Iter
     yield disk(config, directory)
     yield dns(name)
     yield agent(config)
+    yield compiled_part()
     yield from redis_server(config)
 
 
@@ -112,6 +115,18 @@ def agent(config: Config) -> Finding:
     return Finding("agent", Grade.OK, f'sites see "{config.fetch.agent}".')
 
 
+def compiled_part() -> Finding:
+    """Whether what is done most often is done by compiled code."""
+    what = "compiled part"
+    if is_compiled:
+        return Finding(what, Grade.OK, "it is in use.")
+    if os.environ.get("GCS_COMPILED") == "no":
+        return Finding(what, Grade.WARNING, "it is not in use: GCS_COMPILED=no.")
+    advice = "install a C compiler and Python's headers (gcc, python3-dev), then GCS again"
+    sentence = f"it is not in use, so a crawl takes about half as much time again; {advice}."
+    return Finding(what, Grade.WARNING, sentence)
+
+
 def redis_server(config: Config) -> Iterator[Finding]:
     """Whether Redis is there, keeps what it is given, and has our time."""
     if not config.redis.url:
@@ -127,6 +142,15 @@ def redis_server(config: Config) -> Iterator[Finding]:
             yield _clock(client)
     except (redis.RedisError, OSError, ValueError) as error:
         yield Finding("Redis", Grade.ERROR, f"it cannot be used: {str(error).rstrip('.')}.", ExitCode.REDIS)
+
+
+def redis_bytes(config: Config) -> int:
+    """How much memory the configured Redis takes; raises Unavailable."""
+    try:
+        with _client(config) as client:
+            return int(client.info("memory")["used_memory"])
+    except (redis.RedisError, OSError, ValueError) as error:
+        raise Unavailable(f"Redis cannot be asked for its memory: {str(error).rstrip('.')}.") from None
 
 
 def _client(config: Config) -> redis.Redis:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import IO, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gcs.gatherer import parts
@@ -22,7 +23,7 @@ from gcs.gatherer.findings import Findings, place_of_url
 from gcs.monitor import kml
 from gcs.monitor.found import Found
 from gcs.summary import formats, sml
-from gcs.summary.records import Edge, Summary
+from gcs.summary.records import MEMBER, Edge, Summary
 from gcs.summary.schema import SCHEMA
 
 Writer = Callable[[Sequence[Path], IO[bytes]], int]
@@ -105,7 +106,8 @@ def _kml(stores: Sequence[Path], stream: IO[bytes]) -> int:
     """Languages and pages by country, and all links between countries."""
     found, findings, pages = Found(), Findings(), 0
     said = ["url", "bytes", "language", "charset_declared", "charset_detected"]
-    for table in tables(stores, "summaries"):
+    for both in tables(stores, "summaries"):
+        table = both.filter(pc.field("via") != MEMBER)
         pages += table.num_rows
         columns = [table.column(name).to_pylist() for name in said]
         for url, size, language, declared, detected in zip(*columns, strict=True):

@@ -1,13 +1,22 @@
-"""Memory that was freed goes back to the system: where the C library would keep it, it is told not to."""
+"""Memory that was freed goes back to the system, and whose is taken first.
+
+Where the C library would keep what was freed, it is told not to.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 # See mallopt(3).
 _M_ARENA_MAX, _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -8, -1, -3
 _KEPT_BYTES: Final = 4 << 20
+_NICE: Final = 10
+_FIRST_TO_END: Final = "1000"
+"""See proc(5)."""
 
 
 def spare() -> None:
@@ -25,3 +34,11 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:  # glibc
         trim(0)
+
+
+def give_way() -> None:
+    """Let other processes have processor time first, and this one be the first to end for want of memory."""
+    with suppress(OSError):  # a service may not be allowed to
+        os.nice(_NICE)
+    with suppress(OSError):  # as far as this system knows it
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_END, encoding="ascii")

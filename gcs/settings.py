@@ -412,6 +412,11 @@ class OrNone(Kind[T | None]):
     kind: Kind[T]
 
     @property
+    def suffix(self) -> str:  # type: ignore[override] # that of the other kind
+        """What the other kind ends the names of its fields with."""
+        return self.kind.suffix
+
+    @property
     def allowed(self) -> str:
         """What the other kind allows, and "none"."""
         return f'{self.kind.allowed}, or "none" for no limit'

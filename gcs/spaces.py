@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 import tuplespace
-from gcs.config import Config
+from gcs.config import LARGEST_TUPLE_BYTES, Config
 from tuplespace import embedded
 
 
@@ -87,10 +87,22 @@ async def connect_as(access: Access, *, timeout_s: float) -> AsyncIterator[tuple
 
 
 def space(
-    client: tuplespace.Spaces, config: Config, name: str, *, index: Mapping[str, Sequence[int]] | None = None
+    client: tuplespace.Spaces,
+    config: Config,
+    name: str,
+    *,
+    index: Mapping[str, Sequence[int]] | None = None,
+    max_read_bytes: int = LARGEST_TUPLE_BYTES,
 ) -> tuplespace.Space:
-    """One of the crawl's spaces, with the configured limits."""
-    limits = tuplespace.Limits(max_bytes=config.space.max_tuple_bytes, max_depth=config.space.max_depth)
+    """One of the crawl's spaces, with the configured limits for what is written.
+
+    What others write is read up to `max_read_bytes`: their configuration may be another one.
+    """
+    limits = tuplespace.Limits(
+        max_bytes=config.space.max_tuple_bytes,
+        max_depth=config.space.max_depth,
+        max_read_bytes=max_read_bytes,
+    )
     return client.space(
         f"{config.crawl.name}:{name}",
         index=index,

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WHY_NOT = "there is no Chromium; on Debian, `apt-get install chromium` as root"
 DESKTOP, PHONE = (1360, 900), (360, 740)
+PATIENCE_MS = 60_000
+"""What comes, comes within this also on a machine that is busy."""
 # It should ask nobody but the page under test; and root, as in containers, cannot have its sandbox.
 _FLAGS = [
     "--disable-gpu",
@@ -28,11 +30,17 @@ _FLAGS = [
 _NOTE_CSP = """addEventListener("securitypolicyviolation", (event) =>
     console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));"""
 
+_FILL = """() => {
+    for (const each of document.querySelectorAll("*"))
+        if (getComputedStyle(each).overflowY === "auto") each.style.maxHeight = "1rem";
+}"""
+
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A browser that keeps nothing."""
     assert CHROMIUM is not None
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
         try:
@@ -57,9 +65,15 @@ class Visit:
         if message.type in {"error", "warning"}:
             self.complaints.append(f"{message.type}: {message.text} {message.location}")
 
-    def serious(self) -> list[str]:
+    def unreachable(self) -> list[str]:
+        """What axe-core finds of parts that scroll and have no focus, if there is more in them than fits."""
+        self.page.evaluate(_FILL)
+        return self.serious(runOnly=["scrollable-region-focusable"])
+
+    def serious(self, **options: list[str]) -> list[str]:
         """What axe-core finds serious or worse, a line each."""
-        found: dict[str, Any] = Axe().run(self.page).response
+        chosen = {"resultTypes": ["violations"], **options}
+        found: dict[str, Any] = Axe().run(self.page, options=chosen).response
         return [
             f"{each['id']}: {node['target']} {node['failureSummary']}"
             for each in found["violations"]
@@ -78,7 +92,7 @@ def visiting(browser: Browser, *, theme: str = "light", size: tuple[int, int] = 
         accept_downloads=True,
     )
     context.add_init_script(_NOTE_CSP)
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(PATIENCE_MS)
     try:
         yield Visit(context.new_page())
     finally:

@@ -1,7 +1,8 @@
 """How tests run: `async def` ones under trio, on real servers that the tests of a module share.
 
 A test marked `virtual_time` runs on a clock that jumps to the next deadline whenever every task waits;
-it must not use threads or sockets. One marked `alone` measures time: no other test runs beside it.
+it must not use threads or sockets. One marked `alone` measures time: no other test runs beside it. One marked
+`uncounted` calculates much, with what other tests cover: counting lines would take several times as long.
 """
 
 from __future__ import annotations
@@ -11,32 +12,47 @@ import functools
 import gc
 import inspect
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
+import coverage
 import pytest
 import redis
 import trio
 import trio.testing
 
-from tests import effort, servers
+from tests import effort, measured, servers, sharing
 from tests.soak.progress import Progress
 from tuplespace import library, pump, wire
 
 SetClock = Callable[[servers.Node, str, int], None]
 
 # A test that hangs is cut off and fails. On virtual time a hang comes here at once.
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the project's own markers known, and how hard to try."""
     effort.load_profile()
+    if not config.getoption("numprocesses", None):  # it is no more than the parent of those that run tests
+        measured.this_process_only()
     config.addinivalue_line(
         "markers", "virtual_time: run the test on a clock that jumps while all tasks wait"
     )
     config.addinivalue_line(
         "markers", "alone: it measures time, so that `make test` runs it when no other test runs"
     )
+    config.addinivalue_line("markers", "uncounted: coverage does not count what the test runs")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> sharing.Sharing | None:
+    """Share the tests out among several processes, if they are to be shared out by files."""
+    return sharing.Sharing(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    items.sort(key=lambda item: sharing.rank(item.nodeid))
 
 
 def pytest_collection_finish() -> None:
@@ -47,6 +63,19 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Count nothing while a test runs that is not to be counted, with its fixtures."""
+    counting = coverage.Coverage.current() if item.get_closest_marker("uncounted") else None
+    if counting is None:
+        return (yield)
+    counting.stop()
+    try:
+        return (yield)
+    finally:
+        counting.start()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +28,6 @@ from gcs.gatherer.visit import Visitor
 from gcs.simulate.verdict import Verdict, judge
 from gcs.simulate.web import Web
 from gcs.store.store import Store
-from tests import unmeasured
 
 ROOT = Path(__file__).parent.parent
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -93,10 +91,12 @@ class Server:
     web: Web
     hosts: Path
     log: Path
+    process: subprocess.Popen[str]
 
     def judged(self) -> Verdict:
-        """What the servers saw; their log is flushed several times a second."""
-        time.sleep(0.3)
+        """What the servers saw. They end with this: only then their log is whole."""
+        self.process.terminate()
+        self.process.wait()
         return judge(self.log, self.web)
 
 
@@ -113,6 +113,7 @@ def server(
     latency_ms: float = 0.0,
     within: Sequence[str] = (),
     abroad: bool = False,
+    etags: bool = False,
 ) -> Iterator[Server]:
     """Serve a web, without delays unless asked for, in a process of its own; `within` runs it elsewhere."""
     into.mkdir(exist_ok=True)
@@ -143,9 +144,9 @@ def server(
             *map(str, arguments),
             *(["--plain"] if plain else []),
             *(["--abroad"] if abroad else []),
+            *(["--etags"] if etags else []),
         ],
         cwd=ROOT,
-        env=unmeasured.environment(),
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -162,6 +163,6 @@ def server(
                 hosts_per_address=hosts_per_address,
                 abroad=abroad,
             )
-            yield Server(web, Path(said["hosts"]), Path(said["log"]))
+            yield Server(web, Path(said["hosts"]), Path(said["log"]), process)
         finally:
             process.terminate()

@@ -19,7 +19,7 @@ from gcs import board as boards
 from gcs.board import Board, Member
 from gcs.config import Config, load
 from gcs.core.rulings import Rulings
-from tests import unmeasured
+from tests import measured
 from tests.crawling import ROOT, command
 from tests.servers import Node, state, until
 
@@ -61,11 +61,11 @@ class Gatherers:
         settings: Sequence[str] = (),
         *,
         pace: Sequence[str] = PACE,
-        measured: bool = True,
+        is_measured: bool = False,
     ) -> None:
-        """Unless `measured`, coverage does not slow the gatherers down."""
+        """If they are measured, coverage slows them down."""
         self.served, self.place = served, place
-        self._environment = dict(os.environ) if measured else unmeasured.environment()
+        self._environment = measured.environment() if is_measured else dict(os.environ)
         self._settings = [
             *pace,
             "store.keep_free=0B",
@@ -116,7 +116,7 @@ class Gatherers:
         for each in settings:
             line += ["-s", each]
         with process.log.open("ab") as log:
-            environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+            environment = {**self._environment, "XDG_RUNTIME_DIR": str(runtime)}
             process.child = subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=log, env=environment)
 
     def kill(self, name: str) -> None:
@@ -193,7 +193,7 @@ class Gatherers:
         self.ask(lambda board: board.seed(urls))
 
     def until(
-        self, condition: Callable[[dict[str, Member]], object], what: str, timeout_s: float = 60
+        self, condition: Callable[[dict[str, Member]], object], what: str, timeout_s: float = 150
     ) -> None:
         """Wait until the members say something."""
         deadline = time.monotonic() + timeout_s

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 import tuplespace
@@ -21,7 +22,9 @@ from gcs.gatherer.crawl import Crawl, Ending
 from gcs.gatherer.links import Targets
 from gcs.gatherer.seeds import cleaning
 from gcs.gatherer.visit import Visitor
+from gcs.helper import lender as lending
 from gcs.helper.books import SiteBooks
+from gcs.helper.dealings import Probing
 from gcs.helper.desks import PRESENT_S, Desk, Presence
 from gcs.helper.lender import Lender
 from gcs.helper.papers import KEY_BYTES
@@ -33,6 +36,14 @@ from tuplespace import memory
 
 ME = "gatherer"
 SITE_KEY = bytes(range(KEY_BYTES))
+
+
+def soon(monkeypatch: pytest.MonkeyPatch, *, offered_s: float = 0.2, slack_s: float = 0.5) -> None:
+    """Loans that nobody answers end soon."""
+    monkeypatch.setattr(lending, "OFFERED_S", offered_s)
+    monkeypatch.setattr(lending, "HANDED_S", offered_s)
+    monkeypatch.setattr(lending, "EXPECTED_S", 0.1)
+    monkeypatch.setattr(lending, "_SLACK_S", slack_s)
 
 
 @dataclass(slots=True)
@@ -85,10 +96,10 @@ class Scene:
             nursery.start_soon(self.go_on_saying, helper)
             await self.worker(helper, **options).run()
 
-    async def go_on_saying(self, helper: str) -> None:
+    async def go_on_saying(self, helper: str, slots: int = 4) -> None:
         """Say that a helper is there, again and again."""
         while True:
-            await self.say(helper)
+            await self.say(helper, slots)
             await trio.sleep(PRESENT_S / 3)
 
     async def run(self, seeds: Sequence[str]) -> Ending:
@@ -111,7 +122,13 @@ class Scene:
 
 @asynccontextmanager
 async def scene(
-    config: Config, directory: Path, *, site: str = "office", redis: str = "", trust: bytes = b""
+    config: Config,
+    directory: Path,
+    *,
+    site: str = "office",
+    redis: str = "",
+    trust: bytes = b"",
+    probing: Probing | None = None,
 ) -> AsyncIterator[Scene]:
     """A crawl of one gatherer that lends to a site, whose spaces are in memory or on a Redis."""
     parts: list[Scene] = []
@@ -124,9 +141,10 @@ async def scene(
         with Store.open(directory, config.store, resume=True) as store:
             crawl = Crawl(config, store, transport, visitor, Expansion())
 
-            async def again(keys: Sequence[str]) -> None:
+            async def again(keys: Sequence[str]) -> Sequence[str]:
                 parts[0].again += keys
                 await crawl.commit(Batch(again=list(keys)))
+                return keys
 
             def barred(key: str) -> bool:
                 return parts[0].rulings.is_barred(key)
@@ -143,6 +161,7 @@ async def scene(
                 members=lambda: 1,
                 again=again,
                 trust=trust,
+                probing=probing,
             )
             crawl.loans.lending = lender
             async with Transport(config.fetch) as helping:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_BOOT_S = 30.0
+_BOOT_S = 90.0
 _SCRIPT = """
 mount -t tmpfs -o mode=755 tmpfs /run
 umount -R /sys/fs/cgroup
@@ -59,7 +59,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=90,
+            timeout=300,
         )
 
     def write(self, path: str, text: str) -> None:
@@ -81,7 +81,7 @@ class Machine:
         self.run("kill", f"-{number.value}", str(pid))
         return pid
 
-    def until(self, condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+    def until(self, condition: Callable[[], object], what: str, timeout_s: float = 90.0) -> None:
         """Wait for something."""
         deadline = time.monotonic() + timeout_s
         while not condition():
@@ -128,7 +128,7 @@ def machine(
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

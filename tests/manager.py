@@ -34,7 +34,7 @@ class Manager:
         unread, self._unread = self._unread, []
         return unread + heard
 
-    def until(self, condition: Callable[[Message], object], timeout_s: float = 30.0) -> Message:
+    def until(self, condition: Callable[[Message], object], timeout_s: float = 90.0) -> Message:
         """The first thing to be said from now on that fits."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:

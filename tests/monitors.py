@@ -15,7 +15,7 @@ import httpx
 
 from tests.crawling import ROOT, command
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 # fmt: off
 READ = (
     "overview", "gatherers", "history", "tree", "plans", "languages", "countries", "traffic", "helpers",
@@ -50,6 +50,12 @@ class Monitor:
             answer = client.get(path, params=parameters)
             assert answer.status_code == httpx.codes.OK, (path, answer.status_code, answer.text)
             return answer.json()
+
+    def has_seen(self) -> bool:
+        """Whether it has looked at the crawl since it was started."""
+        with self.client("view") as client:
+            answer = client.get("overview")
+            return answer.status_code == httpx.codes.OK and bool(answer.json()["at"])
 
     def post(self, path: str, value: object, role: str = "operate") -> Any:
         """What came of a change."""

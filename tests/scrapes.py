@@ -130,7 +130,7 @@ def _check_histograms(scrape: Scrape) -> None:
 
 class _Unix(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=10)
+        super().__init__("localhost", timeout=60)
         self._path = path
 
     def connect(self) -> None:
@@ -144,7 +144,7 @@ def get(place: str, path: str = "/metrics", *, method: str = "GET") -> tuple[int
     if place.startswith("unix:"):
         connection: http.client.HTTPConnection = _Unix(place.removeprefix("unix:"))
     else:
-        connection = http.client.HTTPConnection(place.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(place.removeprefix("http://"), timeout=60)
     try:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -153,7 +153,7 @@ def get(place: str, path: str = "/metrics", *, method: str = "GET") -> tuple[int
         connection.close()
 
 
-def place_of(log: Path, *, timeout_s: float = 30.0) -> str:
+def place_of(log: Path, *, timeout_s: float = 90.0) -> str:
     """Where a process listens, as its log says."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Every character that a careless parser of URLs trips over.
 PASSWORD = "pa:ss/w@rd,%41?#"
 SLOTS = 16384
-_WAIT_S = 30.0
+_WAIT_S = 90.0
 # How often sentinels look at their servers and tell each other of them, in ms. The defaults are seconds.
 # But four times the last is how long they leave a master alone that they take for a replica, which has
 # to be more than the second within which the others learn that it was promoted.

@@ -19,8 +19,8 @@ LEASE = 'a duration from 100ms to 1d, written like "1m30s"'
 TUPLE = 'a size from 1KiB to 8MiB, written like "512KiB"'
 DELIVERIES = 'a whole number from 1 to 65535, or "none" for no limit'
 SECTION_NAMES = (
-    "crawl, fetch, store, summary, redis, space, member, exchange, rebalance, helpers, "
-    "placement, partition, log, metrics, monitor"
+    "crawl, fetch, store, revisit, summary, redis, space, member, exchange, rebalance, helpers, "
+    "placement, partition, rank, index, profiles, log, metrics, monitor"
 )
 
 
@@ -210,6 +210,14 @@ class TestSentences:
     def test_a_wrong_file(self, tmp_path: Path, toml: str, expected: str) -> None:
         """A file is refused with its name, the line where it can be told, and what is allowed."""
         assert sentence(toml, at=tmp_path) == expected
+
+    @pytest.mark.parametrize(
+        "event", ["nothing>1", "queued>", "queued>1.2.3", "queued>.", "queued=>1", "id>1"]
+    )
+    def test_no_event(self, event: str) -> None:
+        """An event has the name of a number that gatherers publish, and a limit that is one."""
+        with pytest.raises(ConfigError, match=r"rebalance\.when"):
+            load(overrides=[f"rebalance.when={event}"], environ={}, system_file=Path("/nonexistent"))
 
     @pytest.mark.parametrize("toml", ["[redis", "x", '[a]\nb = "\x00"', "\xff"])
     def test_no_toml(self, tmp_path: Path, toml: str) -> None:

@@ -124,7 +124,7 @@ async def test_rules_that_are_elsewhere(delay_s: float, tmp_path: Path) -> None:
     senders = [f"s{number}.example" for number in range(REDIRECTED)]
     names = ["a.example", "b.example", *senders]
     (tmp_path / "hosts").write_text("".join(f"127.0.0.1 {name}\n" for name in (*names, "c.example")))
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with serve_script(script) as there:
             config = configured(tmp_path / "hosts", fetch={"delay_s": delay_s, "delay_factor": 0.0})
             seeds = [f"http://{name}:{there.port}/{page}" for name in names for page in ("open", "closed")]
@@ -159,7 +159,7 @@ async def test_rules_are_not_waited_for_for_ever(tmp_path: Path, monkeypatch: py
                 await peer.send(ok(b"User-agent: *\nDisallow: /closed", b"Content-Type: text/plain"))
 
     (tmp_path / "hosts").write_text("127.0.0.1 busy.example\n127.0.0.1 sender.example\n")
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with serve_script(script) as there:
             config = configured(tmp_path / "hosts", fetch={"max_wait_s": 1.0})
             seeds = [f"http://busy.example:{there.port}/pause", f"http://sender.example:{there.port}/open"]
@@ -199,7 +199,14 @@ async def test_everything_is_kept(tmp_path: Path) -> None:
     assert all(len(line.split()) == 12 for line in lines)
     summaries = pq.read_table(directory / "summaries")
     assert truth.pages <= set(summaries["url"].to_pylist())
-    assert pq.read_table(directory / "links").num_rows > 1000
+    links = pq.read_table(directory / "links").to_pylist()
+    assert len(links) > 1000
+    visits = pq.read_table(directory / "summaries", columns=["url", "fetched_at"]).to_pylist()
+    fetched = {(each["url"], round(each["fetched_at"].timestamp() * 1e6)) for each in visits}
+    assert {(each["source"], each["fetched_us"]) for each in links} <= fetched
+    first = [(each["source"], each["target"]) for each in links if not each["repeated"]]
+    assert len(first) == len(set(first)) < len(links)
+    assert set(first) == {(each["source"], each["target"]) for each in links}
 
 
 async def test_limits_and_resuming(tmp_path: Path) -> None:

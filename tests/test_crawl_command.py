@@ -118,7 +118,7 @@ def test_interrupting(served: Server, tmp_path: Path) -> None:
         while not log.exists() or not log.stat().st_size:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=90)
     assert process.returncode == 130
     assert "--resume" in said
     resumed = gcs("crawl", "--resume", "--into", str(tmp_path / "c"), hosts=served.hosts)
@@ -135,7 +135,7 @@ def test_stopping_at_once(served: Server, tmp_path: Path) -> None:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=90)
     assert process.returncode == 130
 
 

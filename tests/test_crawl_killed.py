@@ -12,4 +12,4 @@ from tests.soak.progress import Progress
 def test_killed_and_resumed() -> None:
     """Killed again and again and resumed each time, a crawl ends complete, with every record whole."""
     with closing(Progress(every_s=60.0)) as progress:
-        assert "coverage 1.0000" in kill_crawl(5, random.Random(1), progress)
+        assert "coverage 1.0000" in kill_crawl(3, random.Random(1), progress)

@@ -199,7 +199,7 @@ async def test_holder_without_a_server() -> None:
             began = trio.current_time()
             with pytest.raises(LeadershipLost):
                 await hold_and_kill(client.space("terms"), node)
-            assert trio.current_time() - began < 5
+            assert trio.current_time() - began < 30
 
 
 async def test_short_outage() -> None:

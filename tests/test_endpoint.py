@@ -65,9 +65,8 @@ async def test_metrics() -> None:
 async def test_the_loop_is_watched() -> None:
     """How late the event loop is, is looked at for as long as the endpoint is there."""
     async with served() as place:
-        await trio.sleep(1.2)
-        found = read((await asked(place))[1])
-    assert found.at("gcs_loop_delay_seconds_count") >= 2
+        while read((await asked(place))[1]).at("gcs_loop_delay_seconds_count") < 2:  # noqa: ASYNC110 - nobody tells
+            await trio.sleep(0.1)
 
 
 @pytest.mark.parametrize("trouble", ["", "store hung"])

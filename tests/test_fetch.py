@@ -74,7 +74,7 @@ def sockets() -> int:
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait for what must come."""
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while not true():  # noqa: ASYNC110 (nobody tells when a socket is gone)
             await trio.sleep(0.01)
 
@@ -883,7 +883,7 @@ def run(script: Script, act: Callable[[Transport, Origin], Awaitable[None]], **c
     """One test in a loop of its own, for Hypothesis."""
 
     async def main() -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with asked(script, **changed) as (server, transport):
                 await act(transport, server.origin)
 

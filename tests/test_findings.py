@@ -63,6 +63,18 @@ def test_what_is_counted() -> None:
     assert hosts["a.de"][3] == 0
 
 
+def test_more_rows_than_are_told() -> None:
+    """What is left out is added up as "other", so that pages and bytes come to all of them."""
+    found = Findings()
+    for number in range(1_000):
+        found.answered(f"t{number}", number)
+    found.answered(OTHER, 5)
+    rows = found.told(0.0)["places"]
+    assert len(rows) == 400
+    assert (sum(row[1] for row in rows), sum(row[2] for row in rows)) == (1_001, 499_505)
+    assert {row[0]: row[1] for row in rows}[OTHER] == 601 + 1
+
+
 def test_links_between_places() -> None:
     """The links of one page in so many count for all."""
     found = Findings()

@@ -24,6 +24,7 @@ from gcs.gatherer import fleet, parts
 from gcs.gatherer.crawl import Ending
 from gcs.gatherer.fleet import Gatherers
 from gcs.gatherer.parts import Fleet
+from gcs.store import directory as directories
 from tests.crawling import ROOT, Server, command, server
 from tests.gatherers import PACE
 
@@ -34,12 +35,19 @@ LOCAL = ("-s", "fetch.allow=127.0.0.0/8")
 
 
 @pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A small web."""
+    with server(tmp_path_factory.mktemp("web"), 9, hosts=6, pages=80) as small:
+        yield small
+
+
+@pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A small web, and a crawl of it by two gatherers."""
+    """Another one like it, and a crawl of it by two gatherers."""
     directory = tmp_path_factory.mktemp("crawls") / "done"
     with server(tmp_path_factory.mktemp("web"), 9, hosts=6, pages=80) as served:
         line = slow(served, directory, "-n", "2", *served.web.seeds)
-        ran = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        ran = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
         assert ran.returncode == 0, ran.stderr
         assert "Finished: " in ran.stderr
         assert "by language:" in ran.stderr
@@ -87,7 +95,7 @@ def fetched(directory: Path) -> int:
 
 def until(condition: Callable[[], object], what: str) -> None:
     """Wait for something."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while not condition():
         assert time.monotonic() < deadline, f"{what} was waited for in vain"
         time.sleep(0.05)
@@ -177,7 +185,7 @@ def test_other_directories(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     code, said = refused("crawl", "http://127.0.0.1:9/", *LOCAL, "-n", "2", "--into", str(tmp_path))
     assert (code, "is not empty and holds no crawl" in said) == (7, True)
-    (tmp_path / "format").write_text("gcs store 2\n")
+    (tmp_path / "format").write_text(directories.format_line())
     code, said = refused("crawl", "--resume", "-n", "2", "--into", str(tmp_path))
     assert (code, "was begun with one gatherer" in said) == (2, True)
 
@@ -187,7 +195,7 @@ def test_fewer_gatherers(tmp_path: Path) -> None:
     Fleet(gatherers=3, settings=["fetch.delay=0s"], private=True, own_server=True).remember(tmp_path)
     (tmp_path / "3").mkdir()
     assert parts.number(tmp_path, 2, resume=True) == 2  # it had not even begun
-    (tmp_path / "3" / "format").write_text("gcs store 2\n")
+    (tmp_path / "3" / "format").write_text(directories.format_line())
     with pytest.raises(GcsError, match="drain that gatherer first"):
         parts.number(tmp_path, 2, resume=True)
     assert parts.number(tmp_path, None, resume=True) == 3
@@ -212,7 +220,7 @@ def test_disasters(tmp_path: Path) -> None:
             os.kill(first, signal.SIGKILL)
             until(lambda: pids(directory)[0] not in (0, first), "another process")
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=30)
+            _, said = process.communicate(timeout=90)
             assert process.returncode == 130, said
             assert "finish what is under way" in said
             assert f"gcs crawl --resume --into {directory}" in said
@@ -224,29 +232,29 @@ def test_disasters(tmp_path: Path) -> None:
         until(lambda: not any(map(is_alive, pids(directory))), "the end of all")
         line = [sys.executable, "-m", "cli", "crawl", "--resume", "-n", "3", "--into", str(directory)]
         line += ["-s", "fetch.delay=0s"]
-        ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
+        ended = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
         assert ended.returncode == 0, ended.stderr
         assert (directory / "3" / "format").exists()
         verdict = served.judged()
         assert (verdict.coverage, verdict.forbidden) == (1.0, {})
 
 
-def test_stopping_at_once(crawled: tuple[Server, Path], tmp_path: Path) -> None:
+def test_stopping_at_once(served: Server, tmp_path: Path) -> None:
     """A second signal does not wait for what is under way."""
-    served, directory = crawled[0], tmp_path / "c"
+    directory = tmp_path / "c"
     with running(served, directory, "-n", "2", *served.web.seeds) as process:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=90)
         assert (process.returncode, "goes on with it" in said) == (130, True)
         until(lambda: not any(map(is_alive, pids(directory))), "the end of all")
 
 
-def test_limits(crawled: tuple[Server, Path], tmp_path: Path) -> None:
+def test_limits(served: Server, tmp_path: Path) -> None:
     """A crawl that stops at a limit says how to go on, and remembers its settings."""
-    served, directory = crawled[0], tmp_path / "c"
+    directory = tmp_path / "c"
     line = slow(served, directory, "-n", "2", "--max-pages", "5", *served.web.seeds)
-    ran = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
     assert ran.returncode == 5, ran.stderr
     assert "The limit of pages was reached" in ran.stderr
     assert f"gcs crawl --resume --into {directory}" in ran.stderr
@@ -260,7 +268,7 @@ def gathered(
     monkeypatch: pytest.MonkeyPatch, directory: Path, script: str, **options: Callable[[], bool]
 ) -> Gatherers:
     """Two gatherers that are only a script, after their end."""
-    monkeypatch.setattr(fleet, "_PROGRAM", ("/bin/sh", "-c", script))
+    monkeypatch.setattr("gcs.children.PROGRAM", ("/bin/sh", "-c", script))
 
     async def ran() -> Gatherers:
         group = Gatherers(Config(), directory, 2, **options)

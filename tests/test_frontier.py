@@ -92,6 +92,20 @@ class TestErrands:
         self._locate(frontier)
         assert frontier.take(0.0) is None
 
+    def test_a_host_that_had_no_place_sleeps_again_and_is_not_forgotten(self, parts: Parts) -> None:
+        """After its errand it does not stay awake beside those that may; it wakes when there is a place."""
+        store, bench = parts
+        frontier = Frontier(store, bench, awake=1)
+        frontier.wake(queue(store, "http://a.test/1", "http://b.test/1"), 0.0)
+        host = host_of(key("http://b.test/"))
+        frontier.send(self._errand(), host, 0.0)
+        site = frontier.site(host)
+        assert site is not None
+        frontier.errands(site)
+        frontier.settle(site, 0.0)
+        assert frontier.site(host) is None
+        assert sorted(fetch_all(frontier, bench, store)) == ["http://a.test/1", "http://b.test/1"]
+
     def test_they_outlast_what_a_host_has_queued(self, parts: Parts) -> None:
         """Also when its URLs may not be fetched here any more."""
         store, bench = parts

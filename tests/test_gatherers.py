@@ -19,14 +19,18 @@ from tests.relay import relays
 from tests.servers import redis_server, until
 from tests.soak.gatherers import disasters
 from tests.soak.progress import Progress
+from tests.soak.trial import Trial
+
+JSON = "log.format=json"
+DISTANCE_S = 0.15
 
 
 def test_disasters(progress: Progress) -> None:
-    assert "coverage 1.0000" in disasters(3000, 30, random.Random(1), progress)
+    assert "coverage 1.0000" in disasters(2000, 30, random.Random(1), progress)
 
 
 def test_a_disk_is_lost_for_good(progress: Progress) -> None:
-    assert "coverage 1.0000" in disasters(3000, 30, random.Random(2), progress, lose_one=True)
+    assert "coverage 1.0000" in disasters(2000, 30, random.Random(2), progress, lose_one=True)
 
 
 def test_a_disk_is_lost_after_another_gatherer_has_left(tmp_path: Path) -> None:
@@ -42,13 +46,13 @@ def test_a_disk_is_lost_after_another_gatherer_has_left(tmp_path: Path) -> None:
             group.start(name)
         group.until(lambda members: len(members) == 3, "three members")
         group.seed([web.url(0)])
-        until(lambda: len(web.fetched) > pages / 2, "half of the pages", timeout_s=60)
+        until(lambda: len(web.fetched) > pages / 2, "half of the pages", timeout_s=150)
         group.rule(lambda rulings, epoch: rulings.pause(ALL, epoch))
         group.drain("one")
-        assert group.wait(60, but=("two", "three")) == {"one": 0}
+        assert group.wait(150, but=("two", "three")) == {"one": 0}
         group.lose("two")
         group.rule(lambda rulings, epoch: rulings.resume(ALL, epoch))
-        assert group.wait(60, but=("one", "two")) == {"three": 0}
+        assert group.wait(150, but=("one", "two")) == {"three": 0}
         books = {}
         for name in ("one", "three"):
             with Store.open(group.processes[name].directory, Config().store, resume=True) as store:
@@ -58,15 +62,17 @@ def test_a_disk_is_lost_after_another_gatherer_has_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["superpage", "hash", "proximity", "twoma", "oma"])
-def test_every_placement_covers_the_web(strategy: str, tmp_path: Path) -> None:
-    with server(tmp_path / "web", 5, hosts=15, pages=800) as served, redis_server() as redis:
-        with gatherers(redis, served, tmp_path / "g", [f"placement.strategy={strategy}"]) as group:
-            group.start("one")
-            group.start("two")
-            group.seed(served.web.seeds)
-            assert set(group.wait(60).values()) == {0}
-        seen = served.judged()
-    assert (seen.coverage, seen.duplicates, seen.forbidden) == (1.0, 0, {})
+def test_every_placement_covers_the_web(strategy: str, tmp_path: Path, progress: Progress) -> None:
+    settings, is_measured = [JSON, f"placement.strategy={strategy}"], strategy == "superpage"
+    with (
+        server(tmp_path / "web", 5, hosts=15, pages=800) as served,
+        redis_server() as redis,
+        gatherers(redis, served, tmp_path / "g", settings, is_measured=is_measured) as group,
+    ):
+        trial = Trial(group, served, progress)
+        trial.begin("one", "two")
+        trial.end()
+        assert "coverage 1.0000" in trial.verdict()
 
 
 def test_a_second_gatherer_of_the_same_name_is_refused(tmp_path: Path) -> None:
@@ -81,21 +87,24 @@ def test_a_second_gatherer_of_the_same_name_is_refused(tmp_path: Path) -> None:
         group.start("two", "member.name=one")
         child = group.processes["two"].child
         assert child is not None
-        assert child.wait(30) == 3
+        assert child.wait(60) == 3
         said = group.processes["two"].log.read_text()
     assert "another gatherer named one is in the crawl" in said
 
 
-def test_what_another_reaches_much_faster_changes_hands(tmp_path: Path) -> None:
+def test_what_another_reaches_much_faster_changes_hands(tmp_path: Path, progress: Progress) -> None:
     """Half of the hosts are far from one gatherer, the others from the other; pages that are tried tell."""
+    # Who is slower for that has more left, too: a plan for that reason would begin with the tries anew.
+    settings = [JSON, "fetch.concurrency=8", "rebalance.imbalance=100"]
     with (
         server(tmp_path / "web", 5, hosts=30, pages=4000) as served,
         redis_server() as redis,
-        gatherers(redis, served, tmp_path / "g", ["fetch.concurrency=8"]) as group,
+        gatherers(redis, served, tmp_path / "g", settings) as group,
     ):
+        trial = Trial(group, served, progress)
         near = {host.name: host.address for host in served.web.hosts}
         far = {name: address.replace("127.", "127.2", 1) for name, address in near.items()}
-        with relays(0.15, served.web.port, {far[name]: near[name] for name in near}):
+        with relays(DISTANCE_S, served.web.port, {far[name]: near[name] for name in near}):
             for index, gatherer in enumerate(("one", "two")):
                 hosts = tmp_path / f"hosts-{gatherer}"
                 lines = [
@@ -103,10 +112,10 @@ def test_what_another_reaches_much_faster_changes_hands(tmp_path: Path) -> None:
                     for number, name in enumerate(sorted(near))
                 ]
                 hosts.write_text("".join(lines))
-                group.start(gatherer, f"fetch.hosts={hosts}")
+                # Nobody tries a page under another name than its owner's.
+                trial.start(gatherer, f"fetch.hosts={hosts}", "fetch.agent=both")
             group.seed(served.web.seeds)
-            assert set(group.wait(100).values()) == {0}
-            said = "".join(process.log.read_text() for process in group.processes.values())
-        seen = served.judged()
-    assert "locality" in said
-    assert (seen.coverage, seen.duplicates, seen.forbidden) == (1.0, 0, {})
+            trial.end()
+            rounds = [said for name in group.processes for said in trial.said(name, "leads a round")]
+            assert "locality" in {reason for said in rounds for reason in said["reasons"]}
+            assert "coverage 1.0000" in trial.verdict()

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import redis
 import trio
 
 from gcs.config import Config, load
@@ -58,7 +59,7 @@ def own() -> Config:
 
 async def until_it_says(what: str, control: Path) -> None:
     """Wait until a helper says something of itself."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while True:
             try:
                 if what in (await tell("status", control)).sentence:
@@ -93,6 +94,26 @@ async def test_one_whose_server_is_away_waits(tmp_path: Path, monkeypatch: pytes
             await until_it_says("It may work", tmp_path)
             node.stop()
             await trio.sleep(2)
+            assert (await tell("status", tmp_path)).sentence == "It may work at any time."
+            assert not ended
+
+
+async def test_one_whose_server_cannot_write_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that lets a helper in but takes nothing, since its disk does not, is no reason to end."""
+    monkeypatch.setattr(daemon, "REFUSED_S", 0.5)
+    monkeypatch.setattr(daemon, "_SAY_EVERY_S", 0.1)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with redis_server(extra=[f"dir {disk}", "save 3600 1"]) as node, node.client() as admin:
+        invitation = await invited(tmp_path / "invitation", "-s", f"redis.url={node.url}", "-s", SITE)
+        async with helping(invitation, Terms(on_battery=True), tmp_path) as ended:
+            await until_it_says("It may work", tmp_path)
+            disk.rmdir()
+            admin.bgsave()
+            await until(lambda: admin.info("persistence")["rdb_last_bgsave_status"] == "err")
+            with pytest.raises(redis.ResponseError, match="MISCONF"):
+                admin.set("x", 1)
+            await trio.sleep(1.5)
             assert (await tell("status", tmp_path)).sentence == "It may work at any time."
             assert not ended
 

@@ -220,7 +220,7 @@ async def test_a_limit_is_no_fault_of_the_server() -> None:
         second = await transport.fetch(server.origin, "/", timeout_s=0.5)
         assert isinstance(second, Failure)
         assert second.reason is Reason.TIMEOUT
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 30
 
 
 @given(st.none() | st.integers(0, 1 << 32), st.none() | st.integers(1, 1 << 32))

@@ -16,6 +16,8 @@ from gcs.helper import pack, unpack
 from tests.crawling import gcs_here, server
 from tests.gatherers import gatherers
 from tests.servers import redis_server
+from tests.soak.progress import Progress
+from tests.soak.trial import Trial
 
 
 def left_behind() -> set[str]:
@@ -23,11 +25,11 @@ def left_behind() -> set[str]:
     return {each.name for place in places for each in place.glob("gcs-helper-*")}
 
 
-def test_it_helps_and_leaves_nothing(tmp_path: Path) -> None:
+def test_it_helps_and_leaves_nothing(tmp_path: Path, progress: Progress) -> None:
     file = tmp_path / "gcs-helper"
     assert pack.pack(file) < 80e6
     before = left_behind()
-    slow = ["fetch.concurrency=2", "helpers.sites=office"]
+    slow = ["fetch.concurrency=2", "helpers.sites=office", "log.format=json"]
     with (
         server(tmp_path / "web", 5, hosts=20, pages=600, latency_ms=20) as served,
         redis_server() as node,
@@ -39,16 +41,15 @@ def test_it_helps_and_leaves_nothing(tmp_path: Path) -> None:
             line += ["-s", each]
         environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(tmp_path)}
         with subprocess.Popen(line, env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL) as child:
-            group.start("one")
-            group.seed(served.web.seeds)
-            assert group.wait(60) == {"one": 0}
+            trial = Trial(group, served, progress)
+            trial.begin("one")
+            trial.end()
             helped = sum(member.pulse.facts["helped"] for member in group.members().values())
             assert left_behind() != before
             child.send_signal(signal.SIGTERM)
-            assert child.wait(10) == 0
-        seen = served.judged()
+            assert child.wait(60) == 0
+        assert "coverage 1.0000" in trial.verdict()
     assert helped > 50
-    assert (seen.coverage, seen.duplicates) == (1.0, 0)
     assert left_behind() == before
 
 

@@ -37,7 +37,7 @@ def connection(invitation: Invitation) -> redis.Redis:
 @pytest.mark.alone
 def test_they_come_and_go_and_are_killed() -> None:
     with closing(Progress(every_s=1000.0)) as progress:
-        assert "coverage 1.0000" in helped(2500, 40, random.Random(5), progress)
+        assert "coverage 1.0000" in helped(1200, 30, random.Random(5), progress)
 
 
 @pytest.mark.alone
@@ -108,7 +108,7 @@ def test_a_revoked_one_is_out_at_once(tmp_path: Path) -> None:
     ):
         settings = ["-s", f"redis.url={node.url}", "-s", SITE]
         group.help("desktop", group.invite("desktop"))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while "It may work" not in (said := gcs_here("helper", "list", *settings).output):
             assert time.monotonic() < deadline, said
             time.sleep(0.2)

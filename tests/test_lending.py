@@ -13,24 +13,16 @@ import trio
 
 from gcs.core.trust import NEW
 from gcs.gatherer.crawl import Ending
-from gcs.helper import clerk, lender, papers
+from gcs.helper import clerk, papers
 from gcs.helper.desks import HELPER
 from gcs.helper.papers import ANSWER, BUNDLE, VERSION, Answer, Bundle, Page
 from gcs.simulate.web import Web, judge
 from gcs.simulate.webserver import serve
 from tests.crawling import configured
-from tests.lending import ME, Scene, scene
+from tests.lending import ME, Scene, scene, soon
 from tuplespace import SpaceFull
 
 FEW = {"concurrency": 2, "per_host": 1}
-
-
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loans that nobody answers end soon."""
-    monkeypatch.setattr(lender, "OFFERED_S", 0.2)
-    monkeypatch.setattr(lender, "HANDED_S", 0.2)
-    monkeypatch.setattr(lender, "EXPECTED_S", 0.1)
-    monkeypatch.setattr(lender, "_SLACK_S", 0.5)
 
 
 async def test_helpers_fetch_what_the_gatherer_cannot_soon(tmp_path: Path) -> None:
@@ -159,6 +151,7 @@ async def test_a_failure_that_a_helper_reports_is_tried_here(tmp_path: Path) -> 
     assert (seen.missing, seen.repeated) == (frozenset(), {})
 
 
+@pytest.mark.uncounted
 async def test_strangers_are_confirmed(tmp_path: Path) -> None:
     """Honest helpers of an open site earn trust, and then are asked once for most pages."""
     web = Web(3, hosts=20, pages=600, plain=True, slowness=0.0)
@@ -227,6 +220,7 @@ class Liar:
         return Page(**{name: getattr(page, name) for name in page.__struct_fields__} | changes)
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("honest", [0, 12])
 async def test_liars_are_found_out(tmp_path: Path, honest: int) -> None:
     """Nothing of a stranger counts unchecked, and who was honest before loses all trust at the first lie."""
@@ -256,8 +250,7 @@ async def test_liars_are_found_out(tmp_path: Path, honest: int) -> None:
 
 async def test_what_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forged, foreign, repeated, oversized and senseless answers harm nobody, and are counted."""
-    soon(monkeypatch)
-    monkeypatch.setattr(lender, "_SLACK_S", 3.0)
+    soon(monkeypatch, slack_s=3.0)
     monkeypatch.setattr(clerk, "_PENANCE_S", 0.001)
     web = Web(3, hosts=20, pages=300, plain=True, slowness=0.0)
     async with serve(web, tmp_path, latency_s=0.01) as served:

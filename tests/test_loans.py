@@ -11,22 +11,26 @@ import msgpack
 import pytest
 import trio
 
+import tuplespace
 from gcs.config import Config
+from gcs.core.locality import PAGES_EACH, TRIES_EACH, Locality
 from gcs.core.rulings import Invited, Rulings
 from gcs.core.trust import NEW
 from gcs.core.urls import key
 from gcs.gatherer.crawl import Ending
-from gcs.helper import lender
-from gcs.helper.desks import Desk, Presence
+from gcs.helper import intake, lender
+from gcs.helper.desks import AMONG_GATHERERS, Desk, Presence, of_gatherer
 from gcs.helper.lender import TRUST
 from gcs.helper.papers import ANSWER, BUNDLE, VERSION, Answer, Bundle
+from gcs.helper.worker import Badge, Worker
 from gcs.operate.helping import helpers
 from gcs.simulate.web import Web, judge
 from gcs.simulate.webserver import serve
-from gcs.store.records import Batch, Committed
+from gcs.store.records import Batch, Committed, host_of
 from gcs.store.store import Store
+from tests import servers
 from tests.crawling import configured
-from tests.lending import ME, Scene, scene
+from tests.lending import ME, Scene, scene, soon
 from tuplespace import memory
 
 FEW = {"concurrency": 1, "per_host": 1}
@@ -108,7 +112,7 @@ async def test_new_settings_reach_helpers_at_once(tmp_path: Path) -> None:
 
 async def test_what_is_blocked_is_not_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Operators block a host whose URLs a helper has: what it says of them is refused."""
-    monkeypatch.setattr(lender, "EXPECTED_S", 1.0)
+    soon(monkeypatch, slack_s=2.0)
     async with serve(SMALL, tmp_path, latency_s=0.01) as served:
         config = configured(served.hosts, fetch=FEW, helpers={"bundle": 4})
         async with scene(config, tmp_path / "store") as made:
@@ -139,6 +143,36 @@ async def test_what_is_blocked_is_not_taken_back(tmp_path: Path, monkeypatch: py
             assert not [row for row in log if "helper:one" in row and f"//{blocked[0]}:" in row]
 
 
+async def test_who_finds_no_room_for_a_part_is_still_asking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host is lent until the last part has come, and nobody is blamed for having said nothing."""
+    monkeypatch.setattr(intake, "HELD_BYTES", 10)
+    async with serve(SMALL, tmp_path, latency_s=0.01) as served:
+        config = configured(served.hosts, fetch=FEW, helpers={"bundle": 4})
+        async with (
+            scene(config, tmp_path / "store", site="world:open") as made,
+            trio.open_nursery() as nursery,
+        ):
+            made.invite("one")
+            await made.say("one")
+            nursery.start_soon(made.run, served.web.seeds)
+            while len((bundle := await next_bundle(made, "one")).paths) < 2:
+                pass
+            worker, badge, refused = made.worker("one"), made.badge("one"), made.lender.account.refused
+            outcome = await made.transport.fetch(bundle.origin, bundle.paths[0])
+            page = worker._told(bundle, 0, outcome)  # type: ignore[arg-type] # it answers
+            for number, last in enumerate((False, True)):
+                sealed = Answer(VERSION, number, last, [page]).sealed(badge.key, ME, bundle.id, "one")
+                await made.desk("one").summaries.out(ANSWER, ME, bundle.id, "one", sealed)
+                with trio.fail_after(60):
+                    while refused["room"] == number:  # noqa: ASYNC110 - nobody tells of it
+                        await trio.sleep(0.01)
+                assert (bundle.id in made.lender._out) is not last
+            assert made.lender._clerks["world/one"]._tried == 0
+            nursery.cancel_scope.cancel()
+
+
 async def test_an_offer_that_nobody_takes_is_nobodys_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,8 +189,9 @@ async def test_an_offer_that_nobody_takes_is_nobodys_silence(
             assert made.lender._clerks["world/one"]._shunned_until < began
 
 
-async def test_who_is_revoked_is_forgotten(tmp_path: Path) -> None:
+async def test_who_is_revoked_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it said since its last good check is fetched again; invited again, it begins anew."""
+    soon(monkeypatch, slack_s=2.0)
     async with serve(SMALL, tmp_path, latency_s=0.01) as served:
         config = configured(served.hosts, fetch=FEW, helpers={"bundle": 2})
         async with scene(config, tmp_path / "store", site="world:open") as made:
@@ -167,7 +202,7 @@ async def test_who_is_revoked_is_forgotten(tmp_path: Path) -> None:
             unchecked: list[str] = []
 
             async def revoke() -> None:
-                while not (said := trust.record(record).unchecked):  # noqa: ASYNC110 - nothing tells
+                while not (said := trust.record(record).unchecked.keys):  # noqa: ASYNC110 - nothing tells
                     await trio.sleep(0.01)
                 unchecked.extend(said)
                 made.rulings = made.rulings.revoke("one", made.rulings.epoch + 1)
@@ -197,9 +232,9 @@ async def test_who_is_believed_is_kept_with_what_was_said(
         nonlocal seen
         if TRUST in batch.meta:
             (records, _) = msgpack.unpackb(batch.meta[TRUST])
-            kept.append({each for *_, keys in records.values() for each in keys})
+            kept.append({each for *_, keys, _ in records.values() for each in keys})
         for helper in scenes[0].lender.scrutiny.trust.helpers():
-            said = set(scenes[0].lender.scrutiny.trust.record(helper).unchecked)
+            said = set(scenes[0].lender.scrutiny.trust.record(helper).unchecked.keys)
             written = said & {each.key for each in batch.finished}
             seen += len(written)
             # What was cleared meanwhile, in the event loop, was in it when the batch was made.
@@ -243,6 +278,59 @@ async def test_a_site_that_is_away_is_asked_once(monkeypatch: pytest.MonkeyPatch
     assert {each["present"] for each in found if each["site"] == "away"} == {False}
     assert all("cannot be asked" in each["says"] for each in found if each["site"] == "away")
     assert {each["present"] for each in found if each["site"] == "here"} == {True}
+
+
+async def test_a_page_that_cannot_be_lent_yet_is_still_to_be_tried(
+    tmp_path: Path, redis_node: servers.Node
+) -> None:
+    """Until it is on disk how long others may ask nothing is lent, and no probe is used up by that."""
+    web = Web(3, hosts=5, pages=60, plain=True, slowness=0.0)
+    async with serve(web, tmp_path, latency_s=0.01) as served:
+        config = configured(
+            served.hosts,
+            fetch={**FEW, "delay_s": 0.01},
+            helpers={"sites": ("office",)},
+            crawl={"name": "try"},
+        )
+        probes = Locality(2.0)
+        probes.begin([(host_of(key(served.web.seeds[0])), "peer")], ME)
+        async with scene(config, tmp_path / "store", redis=redis_node.url, probing=probes) as made:
+            asked = 0
+            covers = made.crawl.loans.horizon.covers
+
+            def late(until: float) -> bool:
+                """The disk is slow."""
+                nonlocal asked
+                asked += 1
+                return covers(until) and asked > 2 * TRIES_EACH
+
+            made.crawl.loans.horizon.covers = late  # type: ignore[method-assign]
+            peer = Desk(made.client, config, of_gatherer("peer"))
+            answers = Desk(made.client, config, of_gatherer(ME)).summaries
+            badge = Badge("peer", AMONG_GATHERERS, AMONG_GATHERERS)
+            worker = Worker(made.transport, peer.urls, lambda _: answers, badge, slots=2, follows=False)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(worker.run)
+                assert await made.run(served.web.seeds) is Ending.FINISHED
+                nursery.cancel_scope.cancel()
+            assert made.lender.account.returned >= PAGES_EACH
+        served.flush()
+        assert judge(served.log, served.web).missing == frozenset()
+
+
+async def test_answers_are_read_whatever_may_be_written_here(redis_node: servers.Node) -> None:
+    """A desk gives out the longest answer that can be opened, and drops and counts what is longer."""
+    config = Config()
+    modest, generous = (
+        replace(config, space=replace(config.space, max_tuple_bytes=size)) for size in (1 << 10, 8 << 20)
+    )
+    async with tuplespace.connect(redis_node.url) as client, tuplespace.connect(redis_node.url) as other:
+        here, theirs = Desk(client, modest, "long").summaries, Desk(other, generous, "long").summaries
+        await theirs.out(ANSWER, ME, "b" * 100, "h" * 100, bytes(2 << 20))
+        longest = (ANSWER, ME, "b" * 100, "h" * 100, bytes(1 << 20))
+        await theirs.out(*longest)
+        assert await here.inp(ANSWER, ME, str, str, bytes) == longest
+        assert here.unreadable == 1
 
 
 async def busy(stream: trio.SocketStream, asked: list[str]) -> None:

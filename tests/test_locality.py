@@ -14,13 +14,32 @@ def tried(own_s: float, other_s: float, pages: int = PAGES_EACH, factor: float =
     return locality
 
 
+def given(locality: Locality, site: str) -> list[str]:
+    """Who is given pages of a site for as long as somebody should try one."""
+    gatherers: list[str] = []
+    while (gatherer := locality.wanted(site)) is not None:
+        gatherers.append(gatherer)
+        locality.given(site, gatherer)
+    return gatherers
+
+
 def test_each_site_is_tried_some_times_by_each_that_the_plan_names() -> None:
     locality = Locality(2.0)
     locality.begin([("x", "b"), ("x", "c"), ("y", "b"), ("y", "me")], "me")
-    wanted = [locality.wanted("x") for _ in range(3 * TRIES_EACH)]
-    assert sorted(each for each in wanted if each) == ["b"] * TRIES_EACH + ["c"] * TRIES_EACH
-    assert [locality.wanted("y") for _ in range(TRIES_EACH + 1)] == ["b"] * TRIES_EACH + [None]
-    assert locality.wanted("z") is None
+    assert sorted(given(locality, "x")) == ["b"] * TRIES_EACH + ["c"] * TRIES_EACH
+    assert given(locality, "y") == ["b"] * TRIES_EACH
+    assert given(locality, "z") == []
+
+
+def test_what_nobody_was_given_is_still_to_be_tried() -> None:
+    """To ask who should try a page uses up nothing."""
+    locality = Locality(2.0)
+    locality.begin([("x", "b")], "me")
+    assert {locality.wanted("x") for _ in range(2 * TRIES_EACH)} == {"b"}
+    assert given(locality, "x") == ["b"] * TRIES_EACH
+    locality.given("x", "b")
+    locality.given("x", "c")
+    assert locality.wanted("x") is None
 
 
 def test_who_has_answered_often_enough_is_asked_no_more() -> None:
@@ -29,6 +48,7 @@ def test_who_has_answered_often_enough_is_asked_no_more() -> None:
     locality.begin([("x", "b")], "me")
     for _ in range(PAGES_EACH):
         assert locality.wanted("x") == "b"
+        locality.given("x", "b")
         locality.tried("x", "b", 0.1)
     assert locality.wanted("x") is None
 

@@ -14,16 +14,18 @@ import trio
 
 from gcs.config import Config
 from gcs.core.trust import NEW
+from gcs.gatherer import loans
 from gcs.gatherer.crawl import Ending
-from gcs.helper import intake, lender
+from gcs.helper import intake
 from gcs.helper.desks import _SUMMARIES, HELPER, Desk
 from gcs.helper.papers import ANSWER, BUNDLE, VERSION, Answer, Bundle, Page
 from gcs.simulate.web import Web, judge
 from gcs.simulate.webserver import serve
 from tests import forging, servers
 from tests.crawling import configured
-from tests.lending import ME, Scene, scene
+from tests.lending import ME, Scene, scene, soon
 
+pytestmark = pytest.mark.uncounted
 JOBS = 20
 """Bundles within which a malicious helper is out of trust."""
 WARM = 12
@@ -33,6 +35,11 @@ WARM = 12
 def changed(page: Page, **changes: object) -> Page:
     """The same page, but for some fields."""
     return Page(**{name: getattr(page, name) for name in page.__struct_fields__} | changes)
+
+
+def gone(page: Page) -> Page:
+    """A page that is said not to be there."""
+    return changed(page, status=404, head=b"HTTP/1.1 404 Gone\r\n\r\n", document=None)
 
 
 class Malicious:
@@ -101,7 +108,7 @@ class Malicious:
         await self.answer(desk, bundle, pages)
 
     def forged(self, page: Page) -> Page:
-        """What it says instead of a page."""
+        """What it says instead of a page: an answer with some truth in it may pass a check."""
         raise NotImplementedError
 
     def write(self, desk: Desk, fields: tuple[str | bytes, ...], payload: bytes) -> None:
@@ -112,13 +119,13 @@ class Malicious:
 class ForgesLinks(Malicious):
     def forged(self, page: Page) -> Page:
         if page.document is None:
-            return page
+            return gone(page)
         return changed(page, document=page.document._replace(hrefs=["/forged/"], texts=[], rels="", kinds=""))
 
 
 class ForgesStatus(Malicious):
     def forged(self, page: Page) -> Page:
-        return changed(page, status=404, head=b"HTTP/1.1 404 Gone\r\n\r\n", document=None)
+        return gone(page)
 
 
 class ForgesBodies(Malicious):
@@ -126,7 +133,7 @@ class ForgesBodies(Malicious):
 
     def forged(self, page: Page) -> Page:
         if page.document is None:
-            return page
+            return gone(page)
         raw = b"<title>FORGED</title>"
         document = page.document._replace(title="FORGED", excerpt="FORGED")
         digest = hashlib.sha1(raw, usedforsecurity=False).digest()
@@ -213,8 +220,9 @@ async def test_it_is_out_within_twenty_jobs(
     honest: int,
 ) -> None:
     """Nothing counts of who is new, the lies of a turncoat are fetched again, and others go on."""
-    monkeypatch.setattr(lender, "EXPECTED_S", 1.0)
-    web = Web(3, hosts=20, pages=400, plain=True, slowness=0.0)
+    soon(monkeypatch, offered_s=1.0, slack_s=2.0)
+    monkeypatch.setattr(loans, "MOST_REST_S", 1.0)
+    web = Web(3, hosts=20, pages=500, plain=True, slowness=0.0)
     async with serve(web, tmp_path, latency_s=0.01) as served:
         config = configured(
             served.hosts,

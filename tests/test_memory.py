@@ -54,6 +54,29 @@ async def test_nothing_is_left() -> None:
         assert (dict(bag._buckets), dict(bag._signatures)) == ({}, {})
 
 
+async def test_started_again() -> None:
+    """After a start who waits gets what stands there from before, and not as if for the first time."""
+    server = memory.Server()
+    async with memory.connect(server) as client, trio.open_nursery() as nursery:
+        space, bag, got = client.space("s"), server.bags["s"], list[int]()
+        await space.out("x")
+        kept = bag.snapshot()
+        await space.in_("x")
+
+        async def take() -> None:
+            async with space.take("x") as taken:
+                got.extend(taken.deliveries)
+
+        nursery.start_soon(take)
+        nursery.start_soon(take)
+        await in_line(space, takers=2)
+        bag.restore(kept)
+        bag.start(trio.current_time())
+        await trio.testing.wait_all_tasks_blocked()
+        await space.out("x")
+    assert got == [2, 1]
+
+
 async def test_errors_pass_through() -> None:
     """An error in a client's block comes out as it is, not in a group."""
 

@@ -56,7 +56,7 @@ def test_a_crawl_with_its_page(tmp_path: Path, gatherers: str) -> None:
                 assert said[-1], said
             url, _, token = said[-2].split()[1].partition("#token=")
             with httpx.Client(base_url=f"{url}api/", headers={"authorization": f"Bearer {token}"}) as client:
-                until(lambda: client.get("overview").json()["state"] == "finished", 60)
+                until(lambda: client.get("overview").json()["state"] == "finished")
                 until(lambda: client.get("languages").json()["pages"] > 0)
                 assert client.get("overview").json()["gatherers"]["present"] in (0, int(gatherers))
             while "stays until Ctrl-C" not in child.stderr.readline():

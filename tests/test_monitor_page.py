@@ -21,6 +21,7 @@ DOCUMENT = Path(gcs.__file__).parent.parent / "docs" / "dependencies.md"
 # Each view, and what is there when it has something to show.
 VIEWS = {
     "overview": ".pages li",
+    "search": "form[role=search]",
     "tree": ".legend.owners button",
     "gatherers": "[aria-label='Gatherers'] tbody th",
     "languages": ".bars li",
@@ -43,7 +44,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """A crawl that has begun, with a plan for both of its gatherers."""
     place = tmp_path_factory.mktemp("watched")
     # It lasts, as its hosts want some rest; there is no plan but the first one and those that tests ask for.
-    settings = ("fetch.delay=40ms", "rebalance.cooldown=1h")
+    settings = ("fetch.delay=40ms", "rebalance.cooldown=1h", "index.engine=embedded")
     with (
         treeweb.serve(place / "hosts", pages=PAGES, hosts=sights.HOSTS, write=sights.write) as web,
         watched(place, web, [web.url(0)], *settings) as found,
@@ -83,6 +84,7 @@ def test_every_view(crawl: Watched, browser: Browser, theme: str) -> None:
             page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
             # Charts are drawn anew when they have seen that they have less room.
             assert until(lambda: page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]), view
+            assert visit.unreachable() == [], view
         assert visit.serious() == []
         assert visit.complaints == []
 
@@ -96,6 +98,7 @@ def test_values_agree(visit: Visit, crawl: Watched) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(page.locator(".outcome.good").first).to_be_visible()
     expect(page.locator("#state")).to_have_text("paused")
+    expect(page.locator("#sentence")).to_contain_text("by somebody at the web page")
     status = until(lambda: _still(crawl))
     totals = status["totals"]
     show(page, crawl, "overview")
@@ -166,11 +169,11 @@ def test_plans(visit: Visit, crawl: Watched) -> None:
     before = crawl.told("status")["plan"]["epoch"]
     show(page, crawl, "tree")
     page.get_by_role("button", name="See what it would do").click()
-    expect(page.locator(".foreseen")).to_contain_text("times the lower bound", timeout=30_000)
+    expect(page.locator(".foreseen")).to_contain_text("times the lower bound")
     assert crawl.told("status")["plan"]["epoch"] == before
     page.get_by_role("button", name="Rebalance now").click()
     page.get_by_role("dialog").get_by_role("button", name="Rebalance").click()
-    expect(page.locator(".outcome.good")).to_contain_text("followed by all", timeout=60_000)
+    expect(page.locator(".outcome.good")).to_contain_text("followed by all")
     plan = crawl.told("status")["plan"]
     assert plan["epoch"] > before
     assert "web page" in plan["reason"]
@@ -237,6 +240,34 @@ def test_seeds_and_delays(visit: Visit, crawl: Watched) -> None:
 
 
 @needs_chromium
+def test_searching(visit: Visit, crawl: Watched) -> None:
+    """By keyboard alone pages are searched for; words are marked, titles stay text, and mistakes are said."""
+    page = visit.page
+    words = "title:onerror OR title:fahrplan"
+    until(lambda: crawl.told("search", words)["total"] > 20)
+    show(page, crawl, "search")
+    field = page.get_by_role("searchbox", name="Words")
+    expect(field).to_be_focused()
+    field.fill(words)
+    field.press("Enter")
+    expect(page.locator(".pages li").first).to_be_visible()
+    expect(page.locator(".pages mark").first).to_have_text(re.compile("onerror|fahrplan", re.IGNORECASE))
+    assert page.evaluate(f"document.documentElement.dataset.{sights.OWNED}") is None
+    expect(page.locator(".view [role=status]")).to_contain_text("found among")
+    assert visit.serious() == []
+    more = page.get_by_role("button", name="Next")
+    more.focus()
+    more.press("Enter")
+    expect(page.locator("ol.pages")).to_have_attribute("start", "11")
+    assert "page=2" in page.url
+    field.fill("nothing:here")
+    field.press("Enter")
+    expect(page.locator(".view [role=status]")).to_contain_text("there is no field nothing")
+    assert len(visit.complaints) == 1  # the browser notes the 400
+    visit.complaints.clear()
+
+
+@needs_chromium
 def test_kml(visit: Visit, crawl: Watched) -> None:
     """The places can be had as a file for Google Earth."""
     page = visit.page
@@ -248,7 +279,7 @@ def test_kml(visit: Visit, crawl: Watched) -> None:
 
 @needs_chromium
 def test_signing_in(crawl: Watched, browser: Browser) -> None:
-    """Without a token there is a door, a wrong one is refused in a sentence, and signing out closes it."""
+    """Without a token is a door, a wrong one is refused in a sentence, and signing out closes every page."""
     with visiting(browser) as visit:
         page = visit.page
         page.goto(crawl.url)
@@ -263,8 +294,12 @@ def test_signing_in(crawl: Watched, browser: Browser) -> None:
         field.fill(crawl.link("operate").partition("token=")[2])
         field.press("Enter")
         expect(page.locator("#role")).to_have_text("Operator")
+        other = page.context.new_page()
+        other.goto(crawl.url)
+        expect(other.locator("#live")).to_have_text("live")
         page.get_by_role("button", name="Sign out").click()
-        expect(page.get_by_label("Token")).to_be_visible()
+        for each in (page, other):
+            expect(each.get_by_label("Token")).to_be_visible()
         assert visit.complaints == []
 
 
@@ -302,16 +337,18 @@ def test_away(crawl: Watched, browser: Browser) -> None:
         notice = page.locator("#notices .notice")
         expect(notice).to_contain_text("The monitor is away")
         crawl.watch()
-        expect(live).to_have_text("live", timeout=30_000)
+        expect(live).to_have_text("live")
         expect(notice).to_have_count(0)
         expect(page.locator("#role")).to_have_text("Operator")
         crawl.redis.pause()
         try:
-            expect(notice).to_contain_text("Redis is away", timeout=30_000)
+            expect(notice).to_contain_text("Redis is away")
             expect(notice).to_contain_text(re.compile(r"Since \d\d:\d\d:\d\d"))
+            expect(live).to_have_text(re.compile("last seen .* ago"))
         finally:
             crawl.redis.resume()
-        expect(notice).to_have_count(0, timeout=30_000)
+        expect(notice).to_have_count(0)
+        expect(live).to_have_text("live")
 
 
 @needs_chromium

@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgpack
@@ -28,18 +29,21 @@ from gcs.core.urls import key
 from gcs.errors import ConfigError
 from gcs.gatherer.findings import VERSION, Findings
 from gcs.monitor import keeping, kml
+from gcs.monitor import sessions as signing
 from gcs.monitor.chronicle import Chronicle
 from gcs.monitor.found import Found
 from gcs.monitor.history import DAY_S, RECENT, RECENT_S, History
-from gcs.monitor.keys import FILE, Keys, Patience, Role, Sessions
+from gcs.monitor.keys import FILE, Keys, Patience, Role
 from gcs.monitor.landscape import Landscape
 from gcs.monitor.outlook import outlook, sentence
 from gcs.monitor.plans import Plans
+from gcs.monitor.sessions import Session, Sessions
 from gcs.monitor.stream import Stream
 from gcs.monitor.summing import Speeds
 from gcs.operate.condition import Condition, State
 from gcs.operate.looking import View
 from gcs.operate.overview import Overview
+from gcs.operate.parts import prefix_of
 
 SCHEMA = Path(validator.__file__).parent / "schema" / "ogckml22.xsd"
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=20)
@@ -62,21 +66,55 @@ def test_sessions_end(tmp_path: Path) -> None:
     """A session lasts for its time, over a restart, but not for who has signed out, nor with other keys."""
     clock, keys = Clock(), Keys.kept(tmp_path)
     assert Keys.kept(tmp_path) == keys
-    sessions = Sessions(keys, 60.0, clock)
-    session, cookie = sessions.begin(Role.VIEW)
-    again = Sessions(keys, 60.0, clock)
-    assert again.find(cookie) == session
-    assert Sessions(replace(keys, operate="another"), 60.0, clock).find(cookie) is None
-    sessions.end(session)
-    assert sessions.find(cookie) is None
+
+    def started(keys: Keys = keys) -> Sessions:
+        return Sessions(keys, 60.0, clock, tmp_path)
+
+    first = started()
+    (one, cookie), (two, other) = first.begin(Role.VIEW), first.begin(Role.OPERATE)
+    assert started().find(cookie) == one
+    assert started(replace(keys, operate="another")).find(cookie) is None
+    first.end(one)
+    assert (first.find(cookie), first.left_s(one), first.left_s(two)) == (None, 0.0, 60.0)
+    again = started()
+    assert (again.find(cookie), again.find(other)) == (None, two)
+    assert again.cookie == first.cookie != started(replace(keys, operate="another")).cookie
     clock.now += 61
+    assert again.find(other) is None
+    assert again.left_s(Session(Role.VIEW)) == math.inf
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"era": "x"}', '{"era": "x", "ended": {"a": "b"}}', None])
+def test_who_has_signed_out_is_not_known(tmp_path: Path, text: str | None) -> None:
+    """Then all sessions are over, rather than one that has ended be valid again."""
+    clock, keys = Clock(), Keys("view", "operate", "secret")
+    sessions = Sessions(keys, 60.0, clock, tmp_path)
+    _, cookie = sessions.begin(Role.VIEW)
+    path = tmp_path / signing.FILE
+    path.unlink() if text is None else path.write_text(text)
+    again = Sessions(keys, 60.0, clock, tmp_path)
     assert again.find(cookie) is None
+    session, cookie = again.begin(Role.VIEW)
+    assert Sessions(keys, 60.0, clock, tmp_path).find(cookie) == session
+
+
+def test_very_many_sign_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of them is bounded, and none of them comes back."""
+    monkeypatch.setattr(signing, "MOST", 5)
+    sessions = Sessions(Keys("view", "operate", "secret"), 60.0, Clock(), tmp_path)
+    made = [sessions.begin(Role.VIEW) for _ in range(8)]
+    for session, _ in made:
+        sessions.end(session)
+        assert len(json.loads((tmp_path / signing.FILE).read_text())["ended"]) <= 5
+    assert [sessions.find(cookie) for _, cookie in made] == [None] * 8
+    assert [sessions.left_s(session) for session, _ in made] == [0.0] * 8
 
 
 @given(st.text(), st.text())
 def test_no_other_cookie_is_a_session(said: str, signature: str) -> None:
     """Whatever somebody invents is no session, and no error."""
-    sessions = Sessions(Keys("view", "operate", "secret"), 60.0, Clock())
+    with TemporaryDirectory() as place:
+        sessions = Sessions(Keys("view", "operate", "secret"), 60.0, Clock(), Path(place))
     assert sessions.find(said) is None
     assert sessions.find(f"operate.9999999999.x.{signature}") is None
 
@@ -144,7 +182,7 @@ def test_outlook() -> None:
 def test_outlooks_are_in_order(done: int, queued: int, low: float, more: float, per_s: float) -> None:
     """The likely share and time lie between the least and the most, whatever was estimated."""
     progress = Progress(done, done + queued, low + more / 2, low, low + more, growing=False)
-    said = outlook({"done": done, "dropped": 0, "queued": queued}, progress, per_s)
+    said: Any = outlook({"done": done, "dropped": 0, "queued": queued}, progress, per_s)
     assert 0 <= said["share_low"] <= said["share"] <= said["share_high"] <= 1
     if said["remaining_high_s"] is not None:
         assert said["remaining_low_s"] <= said["remaining_s"] <= said["remaining_high_s"]
@@ -169,6 +207,8 @@ def test_sentences() -> None:
         sentence(done, totals, 1, 0, finished_at=60.0)
         == "Finished at 1970-01-01 00:01:00 UTC: nothing is left."
     )
+    caught_up = Condition(State.CAUGHT_UP, "next page due at 1970-01-01 01:00:00 UTC")
+    assert sentence(caught_up, totals, 1, 3) == "Caught up, next page due at 1970-01-01 01:00:00 UTC."
     assert "yet" in sentence(None, {}, 0, 0)
 
 
@@ -241,10 +281,17 @@ def test_chronicle() -> None:
     everything = Plan.of([("", "aa")])
     charter = Charter(5, everything, everything, {}, history=[Made(5, 1.0, "join", 2, 3, 4)])
     assert told(overview(a), overview(a, charter=charter)) == [("plan", "")]
+    assert chronicle.events[-1].sentence == (
+        "A new plan was made, since a gatherer joined: 3 ranges with about 4 URLs changed hands."
+    )
     assert told(overview(a, charter=charter), overview(a, charter=charter)) == []
     paused = Rulings().pause(ALL, 3)
     assert told(overview(a), overview(a, rulings=paused)) == [("ruling", "")]
     assert chronicle.events[-1].sentence == "Ruled: the crawl is paused."
+    blocked = Rulings().rest(prefix_of("h.example"), 2000.0, 4)
+    over = blocked.in_force(3000.0)
+    assert told(overview(a, rulings=blocked), overview(a, rulings=over)) == [("ruling", "")]
+    assert chronicle.events[-1].sentence.startswith("No longer: h.example is blocked until")
     late = ["b is silent for 20s: start it again."]
     assert told(overview(a), overview(a, alarms=late)) == [("alarm", "")]
     later = ["b is silent for 1m21s: start it again."]
@@ -259,6 +306,25 @@ def test_chronicle() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
     assert Chronicle(map(list, chronicle.events)).last == chronicle.last
     assert [each["id"] for each in chronicle.since(2, 2)] == numbers[:-3:-1]
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        (Made(5, 1.0, "first", 2, 1, 0), "The first plan was made, for 2 gatherers."),
+        (Made(5, 1.0, "", 2, 0, 0), "A new plan was made, since somebody wanted one: nothing changed hands."),
+        (
+            Made(5, 1.0, "operator: even, quickly", 2, 0, 0),
+            "A new plan was made, since an operator asked for it (even, quickly): nothing changed hands.",
+        ),
+    ],
+)
+def test_sentences_about_plans(made: Made, sentence: str) -> None:
+    """The first plan, one that moves nothing, and one that an operator wanted are each told as they are."""
+    everything = Plan.of([("", "aa")])
+    charter = Charter(5, everything, everything, {}, history=[made])
+    (event,) = Chronicle().compare(overview(), overview(charter=charter))
+    assert event.sentence == sentence
 
 
 def test_speeds() -> None:
@@ -369,16 +435,49 @@ def test_found() -> None:
         "RU",
         3,
         22,
-        {"a": 2, "b": 1},
+        {"1": 2, "2": 1},
     )
     assert countries["elsewhere"] == [{"domain": "com", "pages": 1}]
-    assert countries["links"] == [{"from": "RU", "to": "DE", "links": 16}]
+    assert (countries["links"], countries["other_links"]) == (
+        [{"from": "RU", "to": "DE", "links": 16}],
+        0,
+    )
     languages = found.languages()
     assert languages["languages"] == [{"language": "ru", "pages": 3}, {"language": "en", "pages": 1}]
     assert languages["charsets"][0] == {"declared": "koi8-r", "detected": "utf-8", "pages": 3}
-    assert languages["gatherers"]["b"]["pages"] == 1
+    assert [(each["id"], each["name"], each["pages"]) for each in languages["gatherers"]] == [
+        ("1", "a", 3),
+        ("2", "b", 1),
+    ]
     traffic = found.traffic({"1": "a", "2": "b"}, {"1": {"2": 4}})
     assert (traffic["waiting_urls"], traffic["overhead_percent"]) == ([[0, 4], [0, 0]], [1.0, 1.0])
+
+
+def test_a_name_that_was_given_again() -> None:
+    """What a gatherer told that is gone counts beside what another one tells that has its name."""
+    found = Found()
+    for gatherer in ("1", "2"):
+        findings = Findings()
+        findings.answered("de", 10)
+        findings.read("de", "de", "", "utf-8")
+        found.take_in({gatherer: told("a", findings)})
+    assert found.languages()["pages"] == found.countries()["countries"][0]["pages"] == 2
+
+
+def test_what_has_no_room() -> None:
+    """However many rows there are, those that are shown come to all that was counted."""
+    found = Found()
+    for gatherer in ("1", "2"):
+        findings = Findings()
+        for number in range(1_500):
+            findings.answered(f"t{gatherer}{number}", 10)
+            findings.read("de", f"l{gatherer}{number}", f"c{gatherer}{number}", "utf-8")
+        found.take_in({gatherer: told(gatherer, findings)})
+    languages, elsewhere = found.languages(), found.countries()["elsewhere"]
+    assert languages["pages"] == sum(row["pages"] for row in languages["languages"]) == 3_000
+    for table in (languages["charsets"], languages["rows"], elsewhere):
+        assert len(table) <= 400
+        assert sum(row["pages"] for row in table) == 3_000
 
 
 def test_links_to_invented_domains() -> None:
@@ -448,7 +547,7 @@ def test_what_is_kept(tmp_path: Path) -> None:
 async def test_a_listener_that_does_not_keep_up() -> None:
     """It is cut off, and the others go on."""
     stream = Stream(lambda: [("overview", {"n": 0})])
-    slow, fast = stream.listen({"overview"}), stream.listen({"overview"})
+    slow, fast = (stream.listen({"overview"}, lambda: math.inf) for _ in range(2))
     await anext(slow)
     heard = [await anext(fast)]
     for number in range(100):
@@ -463,3 +562,21 @@ async def test_a_listener_that_does_not_keep_up() -> None:
     assert stream.listeners == 0
     stream.tell("overview", math.nan)
     await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.virtual_time
+async def test_a_listener_whose_time_is_over() -> None:
+    """It hears nothing more: neither what was told already, nor after it was dismissed."""
+    stream, left = Stream(lambda: [("overview", {"n": 0})]), {"one": 40.0, "two": 40.0}
+    one = stream.listen({"overview"}, lambda: left["one"])
+    two = stream.listen({"overview"}, lambda: left["two"] - trio.current_time())
+    for each in (one, two):
+        await anext(each)
+    stream.tell("overview", {"n": 1})
+    left["one"] = 0.0
+    stream.dismiss()
+    assert [each async for each in one] == []
+    heard = [each async for each in two]
+    assert (heard[0], {*heard[1:]}) == (b'event: overview\ndata: {"n":1}\n\n', {b": still here\n\n"})
+    assert trio.current_time() == pytest.approx(40)
+    assert stream.listeners == 0

@@ -29,7 +29,7 @@ def until(
     condition: Callable[[list[Scrape]], object],
     what: str,
     *,
-    timeout_s: float = 60.0,
+    timeout_s: float = 150.0,
 ) -> list[list[Scrape]]:
     """Scrape again and again; all that was said until a condition held."""
     deadline = time.monotonic() + timeout_s
@@ -168,7 +168,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
             ["helper", "--invitation", str(group.invite("desk"))],
             ["crawl", served.web.seeds[0], "--into", str(tmp_path / "x")],
         ):
-            ended = gcs(*arguments, "-s", f"metrics.listen={taken}", hosts=served.hosts, timeout=30)
+            ended = gcs(*arguments, "-s", f"metrics.listen={taken}", hosts=served.hosts, timeout=90)
             said = ended.stderr.splitlines()[-1]
             assert ended.returncode == 3
             assert said.startswith(f"gcs: metrics.listen: nothing can listen at {taken}: Address already in")

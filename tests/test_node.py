@@ -9,20 +9,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from random import Random
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import AsyncMock
 
 import msgpack
 import pytest
 import structlog
 import trio
 
+import tuplespace
 from gcs import board as boards
 from gcs.board import Board, Member, Pulse, Wish
-from gcs.config import Config
-from gcs.core.holdings import NOBODY, Charter, Holdings, Range, Standing
+from gcs.config import STATISTICS, Config
+from gcs.core import reasons
+from gcs.core.holdings import NOBODY, Charter, Holdings, Made, Range, Standing
 from gcs.core.origins import Origin
 from gcs.core.placement import Plan
+from gcs.core.reasons import OPERATOR
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
 from gcs.core.urls import PATH, key, part
@@ -43,8 +48,9 @@ from gcs.store import mail, moving
 from gcs.store.records import Batch, Finished, Found, State, host_of
 from gcs.store.store import Store
 from gcs.summary import plugins
-from tests import scripted
-from tuplespace import memory
+from tests import scripted, servers
+from tests.test_fetch import until
+from tuplespace import Limits, Unavailable, election, memory
 
 EXPANSION = Expansion().to_bytes()
 ONE = key("http://h.example/only-a-knew")
@@ -68,14 +74,15 @@ class Gatherer:
 
 
 @asynccontextmanager
-async def gatherer(directory: Path, **sections: Any) -> AsyncIterator[Gatherer]:
-    """A gatherer whose crawl runs, and fetches nothing."""
+async def gatherer(directory: Path, *, url: str = "", **sections: Any) -> AsyncIterator[Gatherer]:
+    """A gatherer whose crawl runs, and fetches nothing; on a space in memory unless a Redis is given."""
     config = Config()
     settings = {"store": {"keep_free_bytes": 0}, "member": {"heartbeat_s": 0.05}, **sections}
     config = replace(
         config, **{name: replace(getattr(config, name), **given) for name, given in settings.items()}
     )
-    async with memory.connect(memory.Server()) as client, Transport(config.fetch) as transport:
+    spaces = tuplespace.connect(url) if url else memory.connect(memory.Server())
+    async with spaces as client, Transport(config.fetch) as transport:
         with Store.open(directory, config.store, resume=True) as store:
             node = Node(config, store)
             admission = Admission(config, year=datetime.now(UTC).year, rulings=lambda: node.rulings)
@@ -124,6 +131,34 @@ def _entries(piece: bytes) -> list[tuple[str, str]]:
     return [("mail", msgpack.unpackb(letter.data)[0])]
 
 
+async def test_others_may_write_more_at_once(tmp_path: Path, redis_node: servers.Node) -> None:
+    """What another gatherer writes is taken in though it is too long to be written here.
+
+    What nobody can have been told to write is dropped, counted and logged.
+    """
+    async with (
+        gatherer(tmp_path / "s", url=redis_node.url, space={"max_tuple_bytes": 64 << 10}) as here,
+        tuplespace.connect(redis_node.url) as theirs,
+        trio.open_nursery() as nursery,
+    ):
+        await here.node.adopt(here.charter(1, here.node.id))
+        nursery.start_soon(here.exchange.receive)
+        limits = Limits(max_bytes=16 << 20)
+        inbox = theirs.space(here.board.inbox(here.node.id).name, index={"batch": (1,)}, limits=limits)
+        drawn = Random(1)  # what repeats is compressed
+        urls = [key(f"http://h.example/{drawn.randbytes(45).hex()}") for _ in range(4000)]
+        piece = msgpack.packb([mail.pack_found([Found(each, 1) for each in sorted(urls)])])
+        assert len(piece) > 2 * (64 << 10)
+        await inbox.out("batch", "A", 1, 1, 1, 1, piece)
+        await until(lambda: here.exchange.applied == {"A": 1})
+        await inbox.out("batch", "A", 2, 2, 1, 1, bytes(9 << 20))
+        with structlog.testing.capture_logs() as logged:
+            nursery.start_soon(here.exchange.send)
+            await until(lambda: here.exchange.unreadable == 1)
+        assert [each["count"] for each in logged if "cannot be read" in each["event"]] == [1]
+        nursery.cancel_scope.cancel()
+
+
 def test_what_comes_with_a_new_plan_is_not_lost(tmp_path: Path) -> None:
     """A URL of the old plan, beside a batch that brings the new one, reaches the new owner."""
 
@@ -158,7 +193,7 @@ def test_what_was_passed_into_a_lost_range_is_found_again(tmp_path: Path) -> Non
             await here.node.crawl.commit(Batch(passed=passed))
             await here.node.adopt(here.charter(2, me, members={me: "me"}, lost=[("", None)], departed=["B"]))
             nursery.start_soon(here.hand_over.run)
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while here.node.resend:
                     await here.node.changed.wait()
             assert here.node.store.get(ONE).state is State.QUEUED  # type: ignore[union-attr]
@@ -204,7 +239,7 @@ class TestWitnesses:
                 await here.node.adopt(here.charter(2, "B"))
                 nursery.start_soon(here.exchange.receive)
                 await self._told(here, "A", 1, epoch, Found(ONE, 3))
-                with trio.fail_after(5):
+                with trio.fail_after(60):
                     await here.exchange.received.wait()
                 row = here.node.store.get(ONE)
                 assert row is not None
@@ -220,7 +255,7 @@ class TestWitnesses:
                 await here.node.adopt(here.charter(2, here.node.id))
                 nursery.start_soon(here.exchange.receive)
                 await self._told(here, "A", 1, 1, Found(ONE))
-                with trio.fail_after(5):
+                with trio.fail_after(60):
                     await here.exchange.received.wait()
                 assert here.node.store.counts().queued == 1
                 nursery.cancel_scope.cancel()
@@ -301,7 +336,7 @@ def test_pages_of_one_whose_disk_is_lost_are_fetched_again(tmp_path: Path) -> No
             await here.node.adopt(here.charter(2, me, me, members=members, **gone))
             assert not here.node.is_quiet()
             nursery.start_soon(here.hand_over.run)
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while any(here.node.refetch):
                     await here.node.changed.wait()
             rows = {each: here.node.store.get(each) for each in (old, other, left, new)}
@@ -427,15 +462,147 @@ def test_a_wish_that_was_granted_already_makes_no_plan(tmp_path: Path) -> None:
             nursery.start_soon(leader.run)
             wishes = partial(here.board.space.count, "rebalance", str, str, str)
             await here.board.ask_for_plan("join", "somebody")
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while (await here.board.space.statistics()).leased or await wishes():
                     await here.membership.looked.wait()
             assert here.node.epoch == 1
             await here.board.beat("N", 1, Pulse("N", "x"))
             await here.board.ask_for_plan("join", "N")
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while here.node.epoch == 1:
                     await here.node.changed.wait()
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize(("reason", "is_made"), [("imbalance", False), (reasons.OPERATOR, True)])
+def test_who_is_elected_after_another_leader_lets_its_plan_rest(
+    reason: str, is_made: bool, tmp_path: Path
+) -> None:
+    """It was due when it stood for election, and is not any more, unless it is for what does not wait."""
+
+    async def run() -> None:
+        soon = {"deadline_s": 0.1, "cooldown_s": 60.0}
+        charters: list[Charter | None] = []
+        async with gatherer(tmp_path / "s", rebalance=soon) as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            nursery.start_soon(here.membership.run)
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+
+            async def lead() -> None:
+                charters.append(await leader.lead([Wish(reason, "me")]))
+                nursery.cancel_scope.cancel()
+
+            async with election(here.board.space, boards.LEADER) as other:
+                nursery.start_soon(lead)
+                made = Made(other.token, 0.0, "join", 1, 1, 1)
+                charter = here.charter(other.token, me, members={me: "me"}, history=[made])
+                await here.board.publish(charter)
+                await here.node.adopt(charter)
+                with trio.fail_after(60):
+                    while not (here.membership.members and here.membership.is_settled()):
+                        await here.membership.looked.wait()
+        assert [each is not None for each in charters] == [is_made]
+
+    trio.run(run)
+
+
+def test_a_plan_that_redis_has_lost_is_not_replaced(tmp_path: Path) -> None:
+    """Who leads by an older one sees from heartbeats that there is a newer one, and publishes nothing."""
+
+    async def run() -> None:
+        async with (
+            gatherer(tmp_path / "s", member={"heartbeat_s": 0.3}, rebalance={"deadline_s": 2.0}) as here,
+            trio.open_nursery() as nursery,
+        ):
+            me = here.node.id
+            members = {me: "me", "A": "A"}
+            await here.node.adopt(here.charter(1, me, members=members))
+            await here.board.beat("A", 1, Pulse("A", "x", epoch=1))
+            nursery.start_soon(here.membership.run)
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+            while not (here.membership.members.keys() == members.keys() and here.membership.is_settled()):
+                await here.membership.looked.wait()
+
+            async def follow_the_lost_one() -> None:
+                while boards.CALL not in await here.board.now():
+                    await here.membership.looked.wait()
+                await here.board.beat("A", 2, Pulse("A", "x", epoch=2))
+
+            nursery.start_soon(follow_the_lost_one)
+            with trio.fail_after(60):
+                assert await leader.lead([Wish("operator", "somebody")]) is None
+            assert here.node.epoch == 1
+            assert (await here.board.now()).get(boards.CHARTER, (0, b""))[0] <= 1
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_no_plan_before_all_are_heard_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After Redis was away, a heartbeat that stood there before says nothing, nor does an older one."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            membership = here.membership
+            await here.board.beat("A", 7, Pulse("A", "x"))
+            nursery.start_soon(membership.run)
+            await membership.looked.wait()
+            assert membership.is_settled()
+            with monkeypatch.context() as away:
+                away.setattr(here.board, "beat", AsyncMock(side_effect=Unavailable("away")))
+                while membership.is_within_reach:  # noqa: ASYNC110 - nobody tells of it
+                    await trio.sleep(0.01)
+            for beat, is_heard in ((7, False), (6, False), (7, True)):
+                await here.board.beat("A", beat, Pulse("A", "x"))
+                await membership.looked.wait()
+                await membership.looked.wait()
+                assert membership.is_settled() is is_heard
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_who_starts_with_full_outboxes_begins_nothing(tmp_path: Path) -> None:
+    """It need not have sent anything before it knows, as it could not without Redis."""
+
+    async def run() -> None:
+        small = {"outbox_bytes": 1 << 10}
+        async with gatherer(tmp_path / "s", exchange=small) as here:
+            await here.node.adopt(here.charter(1, "A"))
+            names = Random(1)
+            found = [Found(key(f"http://h.example/{names.randbytes(40).hex()}")) for _ in range(100)]
+            own, passed = here.node.route(found)
+            assert not own
+            await here.node.crawl.commit(Batch(passed=passed))
+        async with gatherer(tmp_path / "s", exchange=small) as here:
+            assert here.node.outbox_is_full
+            assert not here.node.may_begin()
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("event", ["held>=1", "held>1"])
+def test_an_event_of_the_configuration(event: str, tmp_path: Path) -> None:
+    """When a number passes its limit that is a reason for a new plan; all numbers have names for that."""
+
+    async def run() -> None:
+        settings = {"cooldown_s": 0.0, "when": (event,)}
+        async with gatherer(tmp_path / "s", rebalance=settings) as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, me, me, members={me: "me"}))
+            assert here.node.holdings.is_settled
+            facts = here.membership.pulse().facts
+            numbers = [
+                name for name, value in facts.items() if value is None or isinstance(value, int | float)
+            ]
+            assert sorted(numbers) == sorted(STATISTICS)
+            nursery.start_soon(here.membership.run)
+            for _ in range(5):
+                await here.membership.looked.wait()
+            wish = await here.board.space.inp("rebalance", str, str, str)
+            assert (wish and wish[1]) == (event if event == "held>=1" else None)
             nursery.cancel_scope.cancel()
 
     trio.run(run)
@@ -456,7 +623,7 @@ def test_a_host_that_is_blocked_is_asked_for_nothing(tmp_path: Path) -> None:
             await here.node.adopt(here.charter(1, here.node.id))
             here.node.heard(trio.current_time(), 60.0)
             await here.node.crawl.commit(Batch(found=[Found(blocked), Found(other)]))
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 while here.node.store.counts().queued:  # noqa: ASYNC110 - nothing says so
                     await trio.sleep(0.02)
             row = here.node.store.get(blocked)
@@ -480,7 +647,7 @@ class TestEnd:
             async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
                 await self._done(here)
                 nursery.start_soon(here.membership.conclude)
-                with trio.fail_after(5):
+                with trio.fail_after(60):
                     while not here.node.finished:
                         await self._looks(here, 1)
                         await trio.sleep(0.01)
@@ -531,8 +698,67 @@ class TestEnd:
                 await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, ended=ended, activity=2))
                 quiet = msgpack.packb({here.node.id: ("before", 7), "A": ("x", 2)})
                 await here.board.put_up(boards.FINISHED, 5, quiet)
-                await self._looks(here, 4)
+                await self._gone(here, "A")
+                await self._looks(here, 1)
                 assert here.node.finished is ended
+
+        trio.run(run)
+
+    async def _gone(self, here: Gatherer, member: str) -> None:
+        """Look around until one is known to be gone."""
+        with trio.fail_after(20):
+            await self._looks(here, 1)
+            while any(each.id == member for each in here.membership.alive()):
+                await trio.sleep(0.05)
+                await self._looks(here, 1)
+
+    def test_all_are_started_again(self, tmp_path: Path) -> None:
+        """Who has nothing to do believes no end that the others spoke of before they were started again."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here:
+                await self._done(here, {"A": "A"})
+                await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, ended=True, activity=2))
+                quiet = msgpack.packb({here.node.id: ("before", 7), "A": ("x", 2)})
+                await here.board.put_up(boards.FINISHED, 5, quiet)
+                await self._looks(here, 4)
+                assert not here.node.finished
+                await here.board.beat("A", 2, Pulse("A", "y", epoch=1))
+                await self._looks(here, 4)
+                assert not here.node.finished
+
+        trio.run(run)
+
+    @pytest.mark.parametrize("wanted", [False, True])
+    def test_one_is_not_started_again(self, wanted: bool, tmp_path: Path) -> None:
+        """The end is proven without one that has seen it before; missed only if something is for it."""
+
+        async def run() -> None:
+            settings = {"heartbeat_s": 0.05, "forget_after_s": 0.3, "leave_when_finished": True}
+            soon = {"deadline_s": 0.1}
+            async with (
+                gatherer(tmp_path / "s", member=settings, rebalance=soon) as here,
+                trio.open_nursery() as nursery,
+            ):
+                await self._done(here, {"A": "A", "~": "B"})
+                await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, ended=True, activity=2))
+                await here.board.put_up(boards.FINISHED, 5, msgpack.packb({"A": ("x", 2), "~": ("x", 2)}))
+                nursery.start_soon(here.membership.conclude)
+                pulse = Pulse("B", "y", epoch=1, quiet=not wanted, pending={"A": 1} if wanted else {})
+                number = 0
+                with trio.fail_after(20):
+                    while (await here.board.now())[boards.FINISHED][0] == 5 and not here.membership.missing():
+                        number += 1
+                        await here.board.beat("~", number, pulse)
+                        await self._looks(here, 1)
+                        await trio.sleep(0.02)
+                assert here.membership.missing() == ({"A"} if wanted else set())
+                if wanted:
+                    leader = Leader(here.node, here.board, here.membership, here.exchange)
+                    charter = await leader.lead([Wish("lost", "me")])
+                    assert charter is not None
+                    assert "A" in charter.destroyed
+                nursery.cancel_scope.cancel()
 
         trio.run(run)
 
@@ -555,18 +781,18 @@ class TestEnd:
                     return (await here.board.now()).get(boards.FINISHED, (0, b""))[0]
 
                 number = 1
-                with trio.fail_after(5):
+                with trio.fail_after(60):
                     while not (first := await told(number, "one")):
                         number += 1
                 await self._looks(here, 1)
                 if restarted:
-                    with trio.fail_after(5):
+                    with trio.fail_after(60):
                         while not here.node.finished:
                             number += 1
                             await told(number, "two")
                     assert (await here.board.now())[boards.FINISHED][0] > first
                 else:
-                    with trio.fail_after(5):
+                    with trio.fail_after(60):
                         while not here.membership.missing():
                             await self._looks(here, 1)
                             await trio.sleep(0.02)
@@ -589,7 +815,7 @@ class TestEnd:
                 assert not here.node.finished
                 await here.board.beat("A", 2, Pulse("A", "x", epoch=1, quiet=True, ended=True, activity=2))
                 await self._looks(here, 3)
-                assert here.node.finished
+                assert here.node.finished  # it was heard to say so
 
         trio.run(run)
 
@@ -605,8 +831,28 @@ class TestEnd:
                 await self._looks(here, 1)
                 await here.board.put_up(boards.FINISHED, 5, b"")
                 leader = Leader(here.node, here.board, here.membership, here.exchange)
-                charter = await leader.lead([Wish(boards.OPERATOR, "me")])
+                charter = await leader.lead([Wish(OPERATOR, "me")])
                 assert (charter is None) is leaves
+
+        trio.run(run)
+
+    def test_before_others_have_seen_it_only_a_plan_that_is_needed_is_made(self, tmp_path: Path) -> None:
+        """And none by the time that one of them says that it goes, though it did not when the round began."""
+
+        async def run() -> None:
+            settings, soon = {"heartbeat_s": 5.0, "leave_when_finished": True}, {"deadline_s": 0.1}
+            async with gatherer(tmp_path / "s", member=settings, rebalance=soon) as here:
+                await self._done(here, {"A": "A"})
+                await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True))
+                await here.board.beat("N", 1, Pulse("N", "x"))
+                await self._looks(here, 1)
+                await here.board.put_up(boards.FINISHED, 5, b"")
+                leader = Leader(here.node, here.board, here.membership, here.exchange)
+                assert await leader.lead([Wish("imbalance", "me")]) is None
+                await here.board.beat("A", 2, Pulse("A", "x", epoch=1, quiet=True, ended=True))
+                assert await leader.lead([Wish("join", "N")]) is None
+                await here.board.beat("A", 3, Pulse("A", "x", epoch=1, quiet=True))
+                assert await leader.lead([Wish("join", "N")]) is not None
 
         trio.run(run)
 

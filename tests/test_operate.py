@@ -26,13 +26,14 @@ from gcs.core.urls import canonical, key, part
 from gcs.errors import ConfigError, ExitCode, UsageError
 from gcs.gatherer.orders import Orders
 from gcs.leader.leader import _reason
-from gcs.operate import asking
+from gcs.operate import asking, ruling
 from gcs.operate.asking import Answers, find, table
 from gcs.operate.condition import State, condition
 from gcs.operate.ledger import Verdict, add_up, judge
 from gcs.operate.looking import Looker, View
 from gcs.operate.parts import host_prefix, named, prefix_of
-from gcs.operate.work import statuses
+from gcs.operate.status import queues_of
+from gcs.operate.work import statuses, takers
 from tests import servers
 from tests.crawling import gcs, server
 from tests.gatherers import gatherers
@@ -41,9 +42,8 @@ from tuplespace import memory
 
 def member(name: str, *, at: float = 100.0, epoch: int = 7, **said: Any) -> Member:
     """A gatherer whose id is its name in small letters, and some of what it says."""
-    facts: dict[str, Any] = {
-        each: said.pop(each) for each in ("queued", "under_way", "pages") if each in said
-    }
+    names = ("queued", "under_way", "pages", "returns", "next_visit_at")
+    facts: dict[str, Any] = {each: said.pop(each) for each in names if each in said}
     pulse = Pulse(name, "x", epoch=epoch, standing=said.pop("standing", "crawling"), facts=facts, **said)
     return Member(name.lower(), 1, pulse, at)
 
@@ -79,6 +79,31 @@ class TestCondition:
             State.WAITING,
             "seeds wait to be taken",
         )
+
+    def test_caught_up(self) -> None:
+        """With a policy of visits the end is only that nothing is due, until something is."""
+        waiting = partial(member, quiet=True, returns=True)
+        seen = view(
+            waiting("A", next_visit_at=86_400.0), waiting("B", next_visit_at=3_600.5), finished=True, at=140.0
+        )
+        assert str(condition(seen, forget_after_s=600.0)) == (
+            "caught up, next page due at 1970-01-01 01:00:00 UTC"
+        )
+        assert how(view(waiting("A", next_visit_at=None), finished=True)) == (
+            State.CAUGHT_UP,
+            "no page is to be visited again",
+        )
+        due = partial(member, returns=True, next_visit_at=139.0)
+        assert how(view(due("A", under_way=1), waiting("B", next_visit_at=3_600.0), finished=True)) == (
+            State.CRAWLING,
+            "0 queued, and pages due again",
+        )
+        state, why = how(view(due("A")))
+        assert (state, why.partition(":")[0]) == (
+            State.WAITING,
+            "0 queued, and pages due again, and no host may be asked now",
+        )
+        assert how(view(waiting("A", next_visit_at=3_600.0), silent="a", finished=True))[0] is State.STUCK
 
     def test_nobody(self) -> None:
         """Without gatherers it is stuck, and says who was last heard of."""
@@ -221,6 +246,19 @@ class TestParts:
         with pytest.raises(UsageError, match="not the name of a host"):
             host_prefix("http://example.org/a")
 
+    @pytest.mark.parametrize("text", ["example.org/", "example.org/a", "example.org?a", "10.0.0.1:81/x"])
+    def test_without_a_scheme(self, text: str) -> None:
+        """A path alone is refused: to block it over http would leave it as it is over https."""
+        with pytest.raises(UsageError, match="neither http:// nor https://"):
+            prefix_of(text)
+
+
+def test_takers() -> None:
+    """What one gives away that leaves is taken by those that are there and stay."""
+    seen = view(member("A"), member("B", standing="draining"), member("C"), silent="c")
+    assert not takers(seen, "a")
+    assert [each.id for each in takers(seen, "b")] == ["a"]
+
 
 def test_statuses() -> None:
     """A status is a number, or a hundred of them."""
@@ -303,6 +341,25 @@ async def test_two_operators() -> None:
 
 
 @pytest.mark.virtual_time
+async def test_a_block_that_is_over() -> None:
+    """It is neither shown nor lifted, and when it is long over the next block lets it be forgotten."""
+    async with memory.connect(memory.Server()) as client:
+        board, config = Board(client, Config()), Config()
+        old = prefix_of("old.example")
+        await board.rule(lambda now, epoch: now.rest(old, time.time() - 1e6, epoch))
+        await ruling.block(board, config, text="a.example", for_s=0.0)
+        await ruling.block(board, config, text="b.example", for_s=60.0)
+        assert old not in Rulings.from_bytes((await board.now())["rulings"][1]).resting
+        seen = await Looker(board, config).look()
+        assert [named(each) for each in seen.rulings.resting] == ["b.example"]
+        with pytest.raises(UsageError, match=r"a\.example is not blocked; what is: b\.example"):
+            await ruling.unblock(board, config, text="a.example")
+        with pytest.raises(UsageError, match=r"a\.example is not paused"):
+            await ruling.resume(board, config, what=ruling.HOST, name="a.example")
+        assert queues_of(seen).lines == ["no gatherer is there"]
+
+
+@pytest.mark.virtual_time
 async def test_orders() -> None:
     """An order that fails is answered with the reason, and one that takes long holds up no other."""
     async with memory.connect(memory.Server()) as client:
@@ -337,7 +394,7 @@ def _logs_as_before() -> Iterator[None]:
     structlog.configure(**before)
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
     """Wait for something."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -363,7 +420,7 @@ def test_commands(tmp_path: Path) -> None:
             assert result.exit_code == code, (arguments, result.output)
             return json.loads(result.stdout) if not result.stderr else result.stderr
 
-        as_users = partial(gcs, timeout=20)
+        as_users = partial(gcs, timeout=90)
 
         assert run("status")["why"] == "no gatherer is there"
         assert "no gatherer is there" in run("audit", code=2)

@@ -104,8 +104,13 @@ def _logs_as_before() -> Iterator[None]:
 def beats(group: Gatherers, name: str) -> float:
     """Heartbeats a second, over some time."""
     before, began = group.members()[name].beat, time.monotonic()
-    time.sleep(1.5)
+    time.sleep(1.0)
     return (group.members()[name].beat - before) / (time.monotonic() - began)
+
+
+def until_fast(group: Gatherers, name: str) -> None:
+    """Wait until heartbeats come as fast as they are to; a busy machine may be slow for a while."""
+    servers.until(lambda: beats(group, name) > 3, f"the heart of {name} to beat faster", timeout_s=150)
 
 
 @pytest.mark.usefixtures("_logs_as_before")
@@ -134,7 +139,7 @@ def test_commands(tmp_path: Path) -> None:
         assert "no gatherer is named x" in run("config", "set", "fetch.delay=1s", "--for", "x", code=2)
         assert "is not set; what is: nothing" in run("config", "unset", "fetch.delay", code=2)
 
-        assert beats(group, "alpha") > 3
+        until_fast(group, "alpha")
         done = run("config", "set", "member.heartbeat=600ms", "exchange.every=1500ms")
         assert (done["late"], done["silent"], done["remarks"]) == ([], [], [])
         assert beats(group, "alpha") < 3
@@ -161,7 +166,7 @@ def test_commands(tmp_path: Path) -> None:
         newer = {"future.thing": "1", "partition.method": "III"}
         group.ask(lambda board: board.rule(lambda now, epoch: now.set(ALL, newer, epoch)))
         run("config", "unset", "member.heartbeat")
-        assert beats(group, "alpha") > 3
+        until_fast(group, "alpha")
         remarks = run("config", "show", "--crawl")["remarks"]
         assert "alpha ignores future.thing: it is not known here." in remarks
         assert "beta ignores partition.method: it must be one of I, II, auto." in remarks

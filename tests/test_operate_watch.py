@@ -197,7 +197,7 @@ def on_a_terminal(line: Sequence[str], *, columns: int, rows: int, until: str) -
         child.send_signal(signal.SIGINT)
         while data := _read(master):
             shown += data
-        return shown.decode(), child.wait(10)
+        return shown.decode(), child.wait(60)
     finally:
         child.kill()
         child.wait()
@@ -240,7 +240,7 @@ def test_watch(tmp_path: Path) -> None:
         assert [each["gatherers"][0]["name"] for each in seen] == ["alpha", "alpha"]
         assert seen[1]["plans"][0]["reason"] == "first"
         child.stdout.close()
-        assert child.wait(10) == 1
+        assert child.wait(60) == 1
         assert child.stderr is not None
         assert child.stderr.read() == b""
         child.stderr.close()

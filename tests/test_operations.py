@@ -29,8 +29,6 @@ from tests.crawling import ROOT
 from tests.machine import CannotBoot, Machine, machine
 from tests.servers import binaries
 
-pytestmark = pytest.mark.alone
-
 T = TypeVar("T")
 
 DOCUMENT = ROOT / "docs" / "operations.md"

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from gcs.core.traps import Fingerprint
 from gcs.fetch.outcome import Response
 from gcs.helper import papers
-from gcs.helper.papers import Answer, Bundle, Page, Refusal, Refused, Wire
+from gcs.helper.papers import Answer, Bundle, Page, Refusal, Refused
 from gcs.summary import records
 from gcs.summary.records import Document, Heading
+from gcs.summary.wire import Wire
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 NAMES = ("gatherer", "id", "helper")

@@ -476,7 +476,7 @@ def test_gatherers_decide_about_domains(tmp_path: Path) -> None:
             group.start("one")
             group.start("two")
             group.seed(served.web.seeds)
-            assert set(group.wait(60).values()) == {0}
+            assert set(group.wait(150).values()) == {0}
             members = group.members().values()
             overhead = [each.pulse.facts["overhead_percent"] for each in members]
 

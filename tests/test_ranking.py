@@ -1,9 +1,6 @@
-"""Ranking: the paper's formulas, the floor, and the share of new pages."""
+"""Ranking: the paper's formulas."""
 
 from __future__ import annotations
-
-import math
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -63,79 +60,6 @@ class TestFormulas:
         assert ranking.p_old(c, t, i + 1, o) >= least
         assert ranking.p_old(c, t, i, o + 1) >= least
 
-
-class TestFloor:
-    """A page that did not change once is not forgotten."""
-
-    def test_the_formula_forgets(self) -> None:
-        """P_old of a page without a change is 0, however old."""
+    def test_what_did_not_change_is_forgotten(self) -> None:
+        """P_old of a page without a change is 0, however old: why policies give C a floor."""
         assert ranking.p_old(0, 1e9, 100, 100) == 0
-
-    def test_the_policy_does_not(self) -> None:
-        """With the floor it grows with age, and one day passes any page that changes."""
-
-        def asleep(days: float) -> float:
-            return ranking.revisit_priority(0, days * 86_400, 10, 10)
-
-        assert 0 < asleep(1) < asleep(100)
-        assert asleep(100) > ranking.revisit_priority(1.0, 86_400, 10, 10)
-
-    @given(st.floats(0, 1), st.floats(0, 1e9), DEGREES, DEGREES)
-    def test_above_the_floor_it_is_the_formula(self, c: float, since_s: float, i: int, o: int) -> None:
-        """Only C below the floor is touched."""
-        found = ranking.revisit_priority(c, since_s, i, o, floor=0.1)
-        assert found == ranking.p_old(max(c, 0.1), ranking.age(since_s), i, o)
-
-
-class TestShare:
-    """α of what is visited is new."""
-
-    @given(st.integers(0, 100), st.integers(0, 300))
-    def test_exactly_the_share_at_every_length(self, percent: int, n: int) -> None:
-        """Of the first n exactly ⌈αn⌉ are new, for every n."""
-        alpha = percent / 100
-        mixed = ranking.interleave(["new"] * n, ["old"] * n, alpha=alpha)
-        for length, kind_so_far in enumerate(_running(list(mixed)[:n]), start=1):
-            assert kind_so_far == math.ceil(Fraction(percent, 100) * length)
-
-    def test_nine_of_ten(self) -> None:
-        """With the paper's α the tenth page is an old one."""
-        assert list(ranking.interleave("nnnnnnnnn", "o")) == list("nnnnnnnnno")
-
-    @given(st.lists(st.integers()), st.lists(st.integers()), st.floats(0, 1))
-    def test_nothing_is_lost_and_both_keep_their_order(
-        self, new: list[int], old: list[int], alpha: float
-    ) -> None:
-        """Every page comes up once; new ones among themselves, and old ones, in the order given."""
-        mixed = list(ranking.interleave([("n", x) for x in new], [("o", x) for x in old], alpha=alpha))
-        assert [x for kind, x in mixed if kind == "n"] == new
-        assert [x for kind, x in mixed if kind == "o"] == old
-
-    def test_one_of_both_runs_out(self) -> None:
-        """Without old pages all are new, and the other way round."""
-        assert list(ranking.interleave("abc", "")) == ["a", "b", "c"]
-        assert list(ranking.interleave("", "abc")) == ["a", "b", "c"]
-
-    @pytest.mark.parametrize("alpha", [-0.1, 1.1, math.nan])
-    def test_shares_that_are_none(self, alpha: float) -> None:
-        """α is between 0 and 1."""
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            list(ranking.interleave("a", "b", alpha=alpha))
-
-    def test_selection(self) -> None:
-        """The best of each kind come first, equal ones as given, and no more than asked for."""
-        new = [("n1", 1.0), ("n3", 3.0), ("n2", 2.0), ("m2", 2.0)]
-        old = [("o1", 0.1), ("o9", 0.9)]
-        assert ranking.select(new, old, 4, alpha=0.5) == ["n3", "o9", "n2", "o1"]
-        assert ranking.select(new, old, 3, alpha=1.0) == ["n3", "n2", "m2"]
-        assert ranking.select(new, old, 10, alpha=0.9) == ["n3", "n2", "m2", "n1", "o9", "o1"]
-        assert ranking.select(new, [], 0) == []
-
-
-def _running(kinds: list[str]) -> list[int]:
-    """How many new ones there are up to each place."""
-    count, counts = 0, []
-    for kind in kinds:
-        count += kind == "new"
-        counts.append(count)
-    return counts

@@ -21,6 +21,7 @@ from tests.conftest import SetClock
 from tests.proxy import between
 from tuplespace import (
     ANY,
+    AccessDenied,
     ClientClosed,
     IndexMismatch,
     ServerError,
@@ -220,7 +221,7 @@ async def test_callers_that_outlive_the_client(redis_node: servers.Node, ask: st
             proxy.hold_replies()
             await trio.sleep(0.1)  # until everything waits for a reply
             nursery.start_soon(release_soon)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await until(lambda: gives(just(ended.total()), 100))
 
 
@@ -294,7 +295,7 @@ async def test_many_patterns_in_line(server_url: str) -> None:
         nursery.start_soon(wait)
         await in_line(space, takers=101)
         await space.out("x", 1.0, 1, 1, 1)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await until(lambda: just(results))
         nursery.cancel_scope.cancel()
 
@@ -455,6 +456,7 @@ async def fake(stream: trio.SocketStream, answer: bytes) -> None:
     [
         (b"-ERR unknown command 'FCALL'\r\n", ServerError, "too old"),
         (b"-MISCONF Errors writing to the AOF file\r\n", ServerError, "refused a request"),
+        (b"-NOAUTH Authentication required.\r\n", AccessDenied, "refuses this user"),
         (b"-LOADING Redis is loading the dataset in memory\r\n", Unavailable, "loading"),
         (b"-BUSY Redis is busy running a script\r\n", Unavailable, "busy"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", (ServerError, Unavailable), "Protocol|HTTP"),
@@ -471,5 +473,5 @@ async def test_strange_servers(answer: bytes, error: type[Exception], says: str)
         async with tuplespace.connect(url, timeout=1.0) as client:
             with pytest.raises(error, match=f"(?i){says}"):
                 await client.space("s").out("x")
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
         nursery.cancel_scope.cancel()

@@ -215,6 +215,7 @@ def shaken(random: Random, plan: Plan, keys: Sequence[str]) -> Plan:
     return Plan.of((s, random.choice([plan.owner(s), *ALL, ""])) for s in starts)
 
 
+@pytest.mark.uncounted
 class TestEveryPlan:
     """What holds for every strategy, whatever happened before."""
 
@@ -274,6 +275,7 @@ class TestEveryPlan:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.uncounted
 class TestEveryStrategy:
     """What each strategy does in a crawl without disasters."""
 

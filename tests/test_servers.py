@@ -192,9 +192,9 @@ with servers.redis_server() as one, servers.redis_server() as other:
         said = json.loads(process.stdout.readline())
         assert not any(gone(pid) for pid, _ in said)
         process.kill()
-    until(lambda: all(gone(pid) for pid, _ in said), "the servers to end", timeout_s=5)
+    until(lambda: all(gone(pid) for pid, _ in said), "the servers to end", timeout_s=30)
     until(
-        lambda: not any(Path(path).exists() for _, path in said), "the end of their directories", timeout_s=5
+        lambda: not any(Path(path).exists() for _, path in said), "the end of their directories", timeout_s=30
     )
 
 

@@ -121,7 +121,7 @@ async def test_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             commit = here.node.store.commit
 
             def hang(batch: Batch) -> Committed:
-                goes_on.wait(20)
+                goes_on.wait(60)
                 return commit(batch)
 
             monkeypatch.setattr(here.node.store, "commit", hang)
@@ -213,7 +213,7 @@ def test_a_life(tmp_path: Path) -> None:
                 listening.until(lambda said: "READY" in said)
             process.send_signal(signal.SIGTERM)
             stopping = listening.until(lambda said: "STOPPING" in said)
-            assert process.wait(20) == ExitCode.INTERRUPTED
+            assert process.wait(60) == ExitCode.INTERRUPTED
         log = (tmp_path / "g" / "log").read_text()
     assert int(stopping["EXTEND_TIMEOUT_USEC"]) == 80_000_000
     assert '"changed": "exchange.every"' in log
@@ -241,7 +241,7 @@ def test_a_hung_loop_and_a_lost_redis(tmp_path: Path) -> None:
         redis.kill()
         dead = listening.listen(3.0)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == ExitCode.INTERRUPTED
+        assert process.wait(60) == ExitCode.INTERRUPTED
     assert len(without) > 3
     assert all(map(well, [*without, *dead]))
     assert hung == []

@@ -14,6 +14,8 @@ from gcs.core.automata import Exchange
 from gcs.simulate import oma, sites, twoma
 from gcs.simulate.report import Report
 
+pytestmark = pytest.mark.uncounted
+
 
 def column(report: Report, table: int, name: str) -> list[Any]:
     """One column of a table."""

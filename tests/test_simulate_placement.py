@@ -8,6 +8,8 @@ import pytest
 from gcs.simulate import distribution, hotpages, placement
 from gcs.simulate.report import Report
 
+pytestmark = pytest.mark.uncounted
+
 
 def ignore(_: float) -> None:
     """No progress bar."""

@@ -9,6 +9,8 @@ import pytest
 from gcs.simulate import frontier, partition
 from gcs.simulate.report import Report
 
+pytestmark = pytest.mark.uncounted
+
 
 def told(report: Report, start: str) -> str:
     """The finding that begins like this."""

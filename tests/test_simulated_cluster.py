@@ -11,8 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 import cli
+from gcs.core.urls import key
+from gcs.gatherer import writer
+from gcs.gatherer.links import Targets
+from gcs.simulate.cluster import bounds, promises
 from gcs.simulate.cluster.campaign import Cast, Player, Result, play_all, shrunk
 from gcs.simulate.cluster.faults import OF_HOSTS, Kind
+from gcs.simulate.cluster.lies import Lies
+from gcs.simulate.web import Web
+from gcs.summary.records import Document
 from tests.planted import Misfit, copied, planted
 
 SEEDS = range(1, 61)
@@ -88,6 +95,33 @@ def test_schedules_depend_on_nothing_but_the_seed() -> None:
     for faults in schedules:
         failing = [fault.who for fault in faults if fault.kind in OF_HOSTS]
         assert len(failing) == len(set(failing))
+
+
+def test_sizes_are_small_only_while_they_are_in_force() -> None:
+    for _ in range(2):
+        with bounds.in_force(bounds.SMALL):
+            assert (writer.BATCH, Targets()._generation) == (bounds.SMALL.batch, bounds.SMALL.remembered)
+        assert (writer.BATCH, Targets()._generation) == (bounds.USUAL.batch, bounds.USUAL.remembered)
+
+
+def test_only_what_lies_hide_may_be_missing() -> None:
+    """Without the first page of the first host nothing else is within reach, and that page itself is."""
+    web = Web(1, 8, 60, plain=True)
+    (first,) = web.seeds
+    assert promises._within_reach(web, {key(first)}) == {first}
+    assert promises._within_reach(web, {key("http://h001.test/no/page")}) == web.reachable(sitemaps=False)
+
+
+def test_what_a_liar_said_is_doubted_when_it_is_found_out_and_until_that_is_forgotten() -> None:
+    lies, truth, lie = Lies(), Document(title="Something"), Document(title="Nothing to see")
+    lies.took("g0", "a", truth)
+    lies.took("g0", "b", lie)
+    lies.took("g1", "c", lie)
+    assert lies.believed == {"b", "c"}
+    lies.doubted(["a", "b", "c"])
+    assert lies.believed == set()
+    lies.crashed("g0")
+    assert lies.believed == {"b"}
 
 
 def test_every_planted_bug_fits_the_tree_and_changes_it(tmp_path: Path) -> None:

@@ -532,6 +532,7 @@ def check(world: World, examples: int, phases: Sequence[hypothesis.Phase] = tupl
     )
 
 
+@pytest.mark.uncounted
 def test_memory() -> None:
     """The in-memory space does what a plain list would."""
     check(World(partial(memory.connect, memory.Server())), EXAMPLES)

@@ -46,7 +46,10 @@ async def test_the_configured_server_is_used(tmp_path: Path) -> None:
 
 
 async def test_limits_are_those_of_the_configuration() -> None:
-    """The largest tuple and its depth, the lease and the deliveries are as configured."""
+    """The largest tuple that is written, its depth, the lease and the deliveries are as configured.
+
+    What others write who are configured otherwise is read.
+    """
     overrides = ("space.max_tuple=1KiB", "space.max_depth=1", "space.lease=7s", "space.max_deliveries=3")
     config = load(overrides=overrides).config
     async with memory.connect() as client:
@@ -56,3 +59,6 @@ async def test_limits_are_those_of_the_configuration() -> None:
         with pytest.raises(tuplespace.TupleError, match="too deeply"):
             await space.out("x", ((1,),))
         assert space.terms == tuplespace.Terms(7.0, 3)
+        generous = load(overrides=("space.max_tuple=8MiB",)).config
+        await spaces.space(client, generous, "s").out("x", "y" * 100_000)
+        assert await space.inp("x", str) == ("x", "y" * 100_000)

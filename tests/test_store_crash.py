@@ -25,7 +25,6 @@ from gcs.store.records import Batch, Finished, Found, Queued, State, host_of
 from gcs.store.store import Store
 from gcs.store.warc import Builder, Exchange
 from gcs.summary.records import Summary
-from tests import unmeasured
 from tests.test_store_warc import records
 
 KILLS = 8
@@ -50,7 +49,8 @@ def fetched(queued: Queued, random: Random, builder: Builder, now: float) -> Fin
         exchange = Exchange(page, now, b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", body)
         finished.records = builder.page(exchange)
         finished.summary = pack_row(list(Summary(url=page, key=queued.key).to_row().values()))
-        finished.links = pack_columns([page, [page] * 5, ["text"] * 5, "", "a"])
+        repeated = ["", *["1"] * 4]
+        finished.links = pack_columns([page, [page] * 5, ["text"] * 5, "", "a", "1700000000", repeated])
         finished.log = f"{page}\n".encode()
     return finished
 
@@ -84,7 +84,7 @@ def crawl(place: Path, seed: int) -> None:
 def killed_at_random(place: Path, seed: int, random: Random) -> set[str]:
     """Run the process for a while and kill it; the pages that it had said were done."""
     command = [sys.executable, "-m", "tests.test_store_crash", str(place), str(seed)]
-    with subprocess.Popen(command, env=unmeasured.environment(), stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
         timer = threading.Timer(random.uniform(0, 0.3), process.send_signal, [signal.SIGKILL])

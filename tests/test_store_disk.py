@@ -52,7 +52,7 @@ def page(number: int, size: int) -> Finished:
         at=0.0,
         attempts=1,
         records=BUILDER.page(exchange),
-        links=pack_columns([url, [f"http://b.org/{n}" for n in range(10)], "", "", "a"]),
+        links=pack_columns([url, [f"http://b.org/{n}" for n in range(10)], "", "", "a", "1700000000", ""]),
         log=f"{url}\n".encode(),
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -17,6 +18,7 @@ from gcs import config
 from gcs.core.urls import key
 from gcs.store import mail
 from gcs.store.queue import Bounds
+from gcs.store.ranges import Which
 from gcs.store.records import (
     VIAS,
     Batch,
@@ -33,6 +35,7 @@ from gcs.store.records import (
 from gcs.store.store import Store
 from tests.effort import examples
 
+pytestmark = pytest.mark.uncounted
 SETTINGS = config.Store(keep_free_bytes=0)
 TINY = Bounds(hosts=2, window=6, band_window=3, pieces_at_once=2, retries_at_once=2)
 URLS = [f"http://{host}/{path}" for host in ("a.com", "b.org", "c.net") for path in ("", *"abcdefghijklmn")]
@@ -163,7 +166,11 @@ class Side:
         released = [each for each in batch.released if each in self.known and each not in erased]
         named = {*erased, *released}
         came = {each.found.key: each for each in moved if each.found.key not in named}
-        ended = {each.key: each for each in batch.finished if each.key not in named}
+        ended = {
+            each.key: each
+            for each in batch.finished
+            if each.key not in named and not (each.is_revisit and self.is_void(each.key, batch))
+        }
         for both in came.keys() & ended.keys():
             del (ended if came[both].state > ended[both].state else came)[both]
         again = [
@@ -198,6 +205,11 @@ class Side:
             self.finish(finished)
         self.post(batch, named - set(erased))
         return new, woken
+
+    def is_void(self, visited: str, batch: Batch) -> bool:
+        """Whether a visit does not count, because its page is not done, or is to be queued."""
+        entry = self.known.get(visited)
+        return entry is None or entry.state is not State.DONE or visited in batch.again
 
     def post(self, batch: Batch, released: set[str]) -> None:
         """What a batch puts into outboxes."""
@@ -311,6 +323,14 @@ class StoreMachine(RuleBasedStateMachine):
         side = self.sides[at]
         self._commit(side, Batch([self._finished(side, end, state, 2.0) for end in ends]))
 
+    @rule(at=SIDES, ends=SOME_KEYS, again=SOME_KEYS, found=st.lists(FOUND, max_size=2))
+    def end_visits(self, at: int, ends: list[str], again: list[str], found: list[Found]) -> None:
+        """Visits to pages end, whatever became of these meanwhile."""
+        side = self.sides[at]
+        finished = [replace(self._finished(side, end, State.DONE, 0.0), is_revisit=True) for end in ends]
+        found = list({each.key: each for each in reversed(found)}.values())
+        self._commit(side, Batch(finished, found, again=again))
+
     @rule(
         at=SIDES,
         passed=st.lists(st.tuples(FOUND, st.booleans()), max_size=6),
@@ -371,7 +391,7 @@ class StoreMachine(RuleBasedStateMachine):
         expected = {each: entry for each, entry in expected.items() if entry.state is not State.PASSED}
         at_key: str | None = start
         while at_key is not None:
-            keys, _ = side.store.keys(at_key, end_key, limit, passed=False)
+            keys, _ = side.store.keys(at_key, end_key, limit, Which.HELD)
             chunk, count, at_key = side.store.chunk(at_key, end_key, limit)
             assert count == len(keys) <= limit
             assert keys == list(expected)[:count]
@@ -405,7 +425,7 @@ class StoreMachine(RuleBasedStateMachine):
     ) -> None:
         """A batch may say anything about any URL, several times."""
         side, other = self.sides[at], self.sides[1 - at]
-        keys, _ = other.store.keys("", None, limit, passed=False) if limit else ([], None)
+        keys, _ = other.store.keys("", None, limit, Which.HELD) if limit else ([], None)
         chunk = other.store.chunk("", None, limit)[0] if limit else b""
         batch = Batch(
             [self._finished(side, end, state, 2.0) for end in ends],
@@ -498,7 +518,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert side.store.seen(KEYS) == [each in side.known for each in KEYS]
             assert side.store.founds(KEYS) == [side.known[each].found for each in KEYS if each in side.known]
             passed = [each for each in rows if rows[each].state is State.PASSED]
-            assert side.store.keys("", None, 99, passed=True) == (passed, None)
+            assert side.store.keys("", None, 99, Which.PASSED) == (passed, None)
 
     @invariant()
     def outboxes_are_right(self) -> None:

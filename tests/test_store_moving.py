@@ -13,6 +13,7 @@ from gcs.store import moving
 from gcs.store.database import LATER, QUEUE, Database, Writes
 from gcs.store.errors import DiskFull, StoreError
 from gcs.store.queue import Bounds
+from gcs.store.ranges import Which
 from gcs.store.records import Batch, Counts, Finished, Found, Passed, Queued, State, host_of
 from gcs.store.store import Store
 
@@ -123,9 +124,9 @@ def test_a_range_is_read_chunk_by_chunk(tmp_path: Path) -> None:
             read += moving.unpack(chunk).keys if chunk else []
         assert read == keys[10:20] + keys[90:95]
         assert store.chunk(keys[30], keys[40]) == (b"", 0, None)
-        assert store.keys("", None, 30, passed=True) == (keys[20:50], keys[50])
-        assert store.keys(keys[50], keys[91], 99, passed=True) == (keys[50:90], None)
-        assert store.keys(keys[50], None, 99, passed=False) == (keys[90:], None)
+        assert store.keys("", None, 30, Which.PASSED) == (keys[20:50], keys[50])
+        assert store.keys(keys[50], keys[91], 99, Which.PASSED) == (keys[50:90], None)
+        assert store.keys(keys[50], None, 99, Which.HELD) == (keys[90:], None)
 
 
 def test_moved_rows_merge_to_the_larger_state(tmp_path: Path) -> None:

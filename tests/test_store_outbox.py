@@ -24,6 +24,7 @@ from gcs.store import mail, moving
 from gcs.store.database import OUTBOX, Database
 from gcs.store.errors import DiskFull
 from gcs.store.mail import Letter
+from gcs.store.ranges import Which
 from gcs.store.records import VIAS, Batch, Counts, Finished, Found, Outbox, Passed, Row, State, host_of
 from gcs.store.store import Store
 
@@ -277,7 +278,7 @@ def exchange(place: Path, seed: int) -> None:
         store.commit(Batch(done, found[:ours], passed=passed, acked={other.identity: acked}))
         if random.random() < 0.3:
             start = k(str(random.randrange(number + 1)))
-            keys, _ = store.keys(start, None, 20, passed=False)
+            keys, _ = store.keys(start, None, 20, Which.HELD)
             chunk, _, _ = store.chunk(start, None, 20)
             store.commit(Batch(released=keys, rows=[(other.identity, chunk)] if keys else []))
         take_in(store, other, random.randrange(2_000))
@@ -312,7 +313,7 @@ def check(place: Path, said: int) -> None:
         assert [number for number, _ in pieces] == list(range(max(outbox.first, after + 1), outbox.next))
         received = other.ledger().received.get(store.identity, 0)
         assert ledger.sent.get(other.identity, 0) == received + len(waiting)
-        here, _ = store.keys("", None, 10**6, passed=False)
+        here, _ = store.keys("", None, 10**6, Which.HELD)
         assert len(here) == counts.accepted
         places.update([*here, *waiting])
         given = [each.key for each in store.next_of(host_of(k("")), 10**6, now=0.0)]

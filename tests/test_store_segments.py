@@ -86,10 +86,16 @@ def test_summaries_and_edges_have_a_place(tmp_path: Path) -> None:
         headings=(Heading(1, "One"), Heading(2, "Two")),
         noindex=True,
     )
-    edges = [Edge("http://a.com/", f"http://b.org/{n}", f"t{n}", "nofollow", "a") for n in range(5)]
+    edges = [
+        Edge("http://a.com/", f"http://b.org/{n % 4}", f"t{n}", "nofollow", "a", 1_700_000_000_000_000, n > 3)
+        for n in range(5)
+    ]
     finished = page(0)
     finished.summary = pack_row(list(summary.to_row().values()))
-    finished.links = pack_columns(list(zip(*edges, strict=True)))
+    *texts, times, repeated = zip(*edges, strict=True)
+    finished.links = pack_columns(
+        [*texts, [str(each) for each in times], ["1" if each else "" for each in repeated]]
+    )
     with Store.open(tmp_path, SMALL, resume=False) as store:
         store.commit(Batch(finished=[finished]))
     table = ds.dataset(tmp_path / "summaries").to_table()

@@ -215,6 +215,7 @@ def test_never_raises(body: bytes, content_type: str) -> None:
     _check(read(body, url=URL, content_type=content_type, level="links"))
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize(
     "unit",
     [

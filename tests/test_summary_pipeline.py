@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import sys
+import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from gcs.summary import Document, Link, Part, Plugins, load, read
 from gcs.summary import records as limits
 from gcs.summary.pipeline import MAX_EXPANDED_BYTES, MAX_PARTS
 from gcs.summary.recognise import declared, recognise
+from tests.installed import install
 
 URL = "http://host.test/dir/page"
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\0" * 40
@@ -78,7 +81,7 @@ def test_declared(header: str, media_type: str, label: str) -> None:
         ("", "http://host.test/a.css", b"p {}", "text/css"),
         ("", "http://host.test/a.pdf", b"words", "text/plain"),
         ("", "http://host.test/a.pdf", b"", "application/pdf"),
-        ("", "http://[host.test/a.pdf", b"", "application/octet-stream"),
+        ("", "http://[host.test/a.pdf", b"", "application/pdf"),
         ("", URL, b"", "application/octet-stream"),
         ("text/xml", URL, b"<feed>", "application/atom+xml"),
         ("text/xml", URL, b"<other>", "text/xml"),
@@ -123,8 +126,10 @@ def test_text() -> None:
 
 
 def test_anything_else() -> None:
-    """Of what cannot be read there is only the type."""
-    assert read(PNG, url=URL, content_type="image/png") == Document(format="image/png")
+    """Of what is not read here there is only the type, and who says so."""
+    assert read(PNG, url=URL, content_type="image/png") == Document(
+        format="image/png", type_declared="image/png", type_by_content="image/png"
+    )
     assert read(b"", url=URL) == Document(format="application/octet-stream")
 
 
@@ -244,19 +249,23 @@ def test_no_parts() -> None:
     """An expander that yields anything but parts has failed."""
     log = Log()
     plugins = Plugins(expanders={"application/zip": lambda part: [b"no part"]}, logger=log)  # type: ignore[list-item]
-    assert read(ZIP, url=URL, plugins=plugins) == Document(format="application/zip")
+    assert read(ZIP, url=URL, plugins=plugins) == Document(
+        format="application/zip", type_by_content="application/zip"
+    )
     assert [event for event, _ in log.lines] == ["plug-in failed"]
 
 
 def test_nothing_inside() -> None:
     """An archive in which nothing is found is summarised itself."""
     plugins = Plugins(expanders={"application/zip": lambda part: []})
-    assert read(ZIP, url=URL, plugins=plugins) == Document(format="application/zip")
+    assert read(ZIP, url=URL, plugins=plugins) == Document(
+        format="application/zip", type_by_content="application/zip"
+    )
 
 
 def test_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed plug-ins are found by their entry points; what cannot be used is logged and left out."""
-    (tmp_path / "gcs_test_plugin.py").write_text(
+    code = (
         "from gcs.summary import Document\n"
         "def recognise(content_type, url, body): return 'image/x-own' if body == b'own' else ''\n"
         "def expand(part): return []\n"
@@ -264,15 +273,20 @@ def test_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "def site(part): return Document(title='by site')\n"
         "number = 1\n"
     )
-    distribution = tmp_path / "gcs_test_plugin-1.dist-info"
-    distribution.mkdir()
-    (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: gcs-test-plugin\nVersion: 1\n")
-    (distribution / "entry_points.txt").write_text(
-        "[gcs.recognisers]\nown = gcs_test_plugin:recognise\nlost = gcs_test_plugin:lost\n"
-        "[gcs.expanders]\nimage/x-own = gcs_test_plugin:expand\nimage/x-other = gcs_test_plugin:number\n"
-        "[gcs.summarisers]\nimage/x-own = gcs_test_plugin:summarise\n"
-        "http://site.test/a = gcs_test_plugin:site\nftp://site.test/ = gcs_test_plugin:site\n"
-    )
+    named = {
+        "gcs.recognisers": {"own": "recognise", "lost": "lost"},
+        "gcs.expanders": {"image/x-own": "expand", "image/x-other": "number"},
+        "gcs.summarisers": {
+            "image/x-own": "summarise",
+            "http://site.test/a": "site",
+            "ftp://site.test/": "site",
+        },
+    }
+    points = {
+        group: {name: f"gcs_test_plugin:{function}" for name, function in functions.items()}
+        for group, functions in named.items()
+    }
+    install(tmp_path, "gcs_test_plugin", code, points)
     monkeypatch.syspath_prepend(tmp_path)
     log = Log()
     plugins = load(log)
@@ -286,3 +300,22 @@ def test_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "gcs.summarisers ftp://site.test/",
     ]
     monkeypatch.delitem(sys.modules, "gcs_test_plugin")
+
+
+def test_the_documented_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plug-in of docs/plugins.md, installed as it says, finds what is hard to read on a page."""
+    text = (Path(__file__).parent.parent / "docs" / "plugins.md").read_text()
+    code, point = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)[0] for kind in ("python", "toml"))
+    assert len([line for line in code.splitlines() if line]) <= 16
+    install(tmp_path, "accessible", code, tomllib.loads(point)["project"]["entry-points"])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = load(Log())
+    page = b"<title>T</title><h1>A</h1><h3>B</h3><img src=x><img src=y alt=y><a href=z></a><a href=w>w</a>"
+    found = read(page, url=URL, content_type="text/html", plugins=plugins)
+    assert found.title == "T"
+    assert {each.name: each.value for each in found.details} == {
+        "images_without_alt": 1,
+        "headings_skipped": 1,
+        "links_without_text": 1,
+        "without_language": 1,
+    }

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import etree
 
-from gcs.summary import Document, Edge, Heading, Summary, formats, sml
-from gcs.summary.records import VERSION, Fetched, NewerRecord, instant
+from gcs.summary import Detail, Document, Edge, Heading, Summary, formats, sml
+from gcs.summary.records import VERSION, Fetched, NewerRecord, details, instant
 from gcs.summary.schema import SCHEMA
 
 TEXTS = st.text(max_size=40) | st.text("\x00\x01\x1f\r\n\t\\&<>\"'; ]uaé\ufffe\uffff𝄞", max_size=12)
 TIMES = st.integers(0, 4 * 10**15).map(lambda microseconds: microseconds / 1e6)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53)
+DETAILS = st.dictionaries(TEXTS, TEXTS | NUMBERS | st.lists(TEXTS, min_size=1, max_size=3), max_size=3).map(
+    lambda facts: tuple(Detail.of(*fact) for fact in facts.items())
+)
 SUMMARIES = st.builds(
     Summary,
     url=TEXTS,
@@ -48,8 +55,14 @@ SUMMARIES = st.builds(
     canonical=TEXTS,
     noindex=st.booleans(),
     nofollow=st.booleans(),
+    type_declared=TEXTS,
+    type_by_name=TEXTS,
+    type_by_content=TEXTS,
+    details=DETAILS,
+    thumbnail=TEXTS,
+    refused=TEXTS,
 )
-EDGES = st.builds(Edge, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
+EDGES = st.builds(Edge, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(-(2**63), 2**63 - 1), st.booleans())
 
 
 def _sml(entries: list[sml.Entry]) -> bytes:
@@ -102,7 +115,46 @@ def test_sml(found: list[tuple[Summary, list[Edge]]]) -> None:
         sml.Entry(summary, tuple(edge._replace(source=summary.url) for edge in edges))
         for summary, edges in found
     ]
-    assert list(sml.read(io.BytesIO(_sml(entries)))) == entries
+    written = _sml(entries)
+    assert list(sml.read(io.BytesIO(written))) == entries
+    assert_valid(written)
+
+
+def assert_valid(written: bytes) -> None:
+    """What is written is valid by the published schema."""
+    _schema().assertValid(etree.fromstring(written))
+
+
+@cache
+def _schema() -> Any:
+    return etree.XMLSchema(etree.fromstring(Path(sml.__file__).with_name("sml.xsd").read_bytes()))
+
+
+@pytest.mark.parametrize("name", ["colour", "heading"])
+def test_what_the_schema_does_not_know(name: str) -> None:
+    """An element that is not in the schema, or lacks what it must say, is not valid."""
+    written = f"<sml version='2'><summary url='u'><version>2</version><{name}>x</{name}></summary></sml>"
+    with pytest.raises(etree.DocumentInvalid):
+        assert_valid(written.encode())
+
+
+def test_details_are_bounded() -> None:
+    """Details are cut to their bounds, and what says nothing is left out."""
+    facts = {
+        "a": "x" * 1000,
+        "b": float("nan"),
+        "c": "",
+        "d": None,
+        "e": True,
+        "f": range(100),
+        "g": "\ud800",
+        "h": [],
+    }
+    made = {each.name: each.value for each in details(facts)}
+    assert made == {"a": "x" * 300, "e": 1, "f": tuple(map(str, range(32))), "g": "?"}
+    assert len(details({str(number): number for number in range(100)})) == 48
+    summary = Summary(url="u", details=details(facts))
+    assert (summary.detail("e"), summary.detail("b")) == (1, None)
 
 
 def test_sml_for_people() -> None:

@@ -23,8 +23,6 @@ from tests.crawling import ROOT
 from tests.machine import CannotBoot, Machine, machine
 from tests.servers import binaries
 
-pytestmark = pytest.mark.alone
-
 UNIT = "gcs-gatherer@a.service"
 STATUS = r"(\w+): ([0-9.]+) pages/s, ([0-9,]+) queued, plan [0-9]+"
 PACE = """
@@ -163,7 +161,7 @@ def test_a_life(booted: Machine) -> None:
     here.until(lambda: status(here)[1] > 0, "pages")
     began = time.monotonic()
     here.run("systemctl", "stop", UNIT)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 45
     *_, after = here.journal(UNIT).split("Stopping gcs-gatherer@a.service")
     assert "event=ended gatherer=a why=interrupted" in after
     assert "Deactivated successfully" in after
@@ -217,7 +215,7 @@ def test_one_that_fails_again_and_again(booted: Machine) -> None:
     booted.until(lambda: "it has failed 3 times lately; waiting for 5 s" in booted.journal(unit), "patience")
     began = time.monotonic()
     booted.run("systemctl", "stop", unit)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 4.5
 
 
 def test_nights(booted: Machine) -> None:

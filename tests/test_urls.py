@@ -8,7 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gcs.core import urls
-from gcs.core.urls import AFTER, Cleaning, Rejected, canonical, key, steps, surt, tokens, url
+from gcs.core.urls import AFTER, Cleaning, Rejected, canonical, key, part, steps, surt, tokens, url
 
 LABEL = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=8).map(lambda s: f"a{s}b")
 HOST = st.one_of(
@@ -222,4 +222,5 @@ def test_surt(text: str, expected: str) -> None:
 def test_readable_prefixes() -> None:
     """Prefixes of keys can be shown too."""
     assert urls.readable("") == "(everything)"
+    assert urls.readable(part(key("http://a.b/c"))[1]) == "after b,a)http/c"
     assert urls.readable(key("http://a.b/c?d")) == "b,a)http/c?d"

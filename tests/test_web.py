@@ -651,7 +651,7 @@ def test_the_server_needs_no_directory() -> None:
         log = Path(json.loads(server.stdout.readline())["log"])
         assert log.exists()
         server.send_signal(signal.SIGINT)
-        assert server.wait(20) == 0
+        assert server.wait(60) == 0
     assert not log.parent.exists()
 
 
@@ -673,7 +673,7 @@ def test_the_server_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
             client.sendall(b"GET / HTTP/1.1\r\nHost: h000.test\r\nUser-Agent: me, too\r\n\r\n")
             assert client.recv(15) == b"HTTP/1.1 200 OK"
         server.send_signal(signal.SIGTERM)
-        assert server.wait(20) == 0
+        assert server.wait(60) == 0
     (line,) = read_log(Path(said["log"]))
     assert (line.host, line.target, line.status, line.agent) == ("h000.test", "/", 200, "me, too")
     assert said["seeds"] == [f"http://h000.test:{said['port']}/"]

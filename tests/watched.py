@@ -12,7 +12,7 @@ from typing import Any
 from tests.crawling import gcs_here
 from tests.gatherers import Gatherers, Served, gatherers
 from tests.monitors import Monitor, monitor
-from tests.servers import Node, redis_server
+from tests.servers import Node, redis_server, until
 
 BASE = "/crawl/"
 """Behind a reverse proxy the page is below a path."""
@@ -37,6 +37,7 @@ class Watched:
         self._monitor = self._running.enter_context(
             monitor(self.redis.url, self.place / "monitor", *settings)
         )
+        until(self._monitor.has_seen, "a first look at the crawl", timeout_s=60)
 
     def look_away(self) -> None:
         """End the monitor as a service manager would."""

@@ -14,6 +14,7 @@ from tuplespace.backend import Event, Fence, Statistics, Terms
 from tuplespace.client import Client, connect
 from tuplespace.election import Leadership, election
 from tuplespace.errors import (
+    AccessDenied,
     AddressError,
     ClientClosed,
     EmbeddedError,
@@ -36,6 +37,7 @@ from tuplespace.space import Space, Spaces, Taken, Watch
 __all__ = [
     "ANY",
     "DEAD_LETTER",
+    "AccessDenied",
     "AddressError",
     "Client",
     "ClientClosed",

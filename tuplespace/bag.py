@@ -84,6 +84,8 @@ class Bag:
     _fences: dict[str, int] = field(default_factory=dict)
     _last: int = 0
     _order: int = 0
+    _old: int = 0
+    """Tuples up to this number are from before the server was started: nobody knows who has had them."""
 
     # Going back
 
@@ -108,6 +110,14 @@ class Bag:
         self.__dict__.update(kept.__dict__)
         self.waiters, self.listeners = waiters, listeners
         self._hurry()
+
+    def start(self, now: float) -> None:
+        """The server was started again: what is there is from before, and those who still wait find it."""
+        self._old = self._last
+        for number, stored in list(self.tuples.items()):
+            if self.waiters and self._stands(number):
+                self._unstand(number)
+                self._offer(number, stored, now)
 
     # Writing
 
@@ -281,7 +291,7 @@ class Bag:
 
     def _delivery(self, number: int) -> Delivery:
         stored = self.tuples[number]
-        return Delivery(stored.item.fields, stored.tries)
+        return Delivery(stored.item.fields, stored.tries or int(number <= self._old))
 
     def _grant(self, name: bytes, terms: Terms, numbers: list[int], now: float) -> None:
         self.leases[name] = Lease(terms, numbers, now + terms.lease_s)

@@ -18,6 +18,7 @@ import redis.exceptions as remote_errors
 import trio
 
 from tuplespace.errors import (
+    AccessDenied,
     ClientClosed,
     OutcomeUnknown,
     ServerError,
@@ -26,13 +27,19 @@ from tuplespace.errors import (
     Unavailable,
 )
 from tuplespace.mail import Mail
-from tuplespace.pump import Call, Counters, Detour, Pump, State
+from tuplespace.pump import REFUSED_LOGIN, Call, Counters, Detour, Pump, State
 from tuplespace.topology import Link, Topology
 
 _CLOSE_S: Final = 5.0
 _WATCH_S: Final = 0.25
 _REFRESH_S: Final = 0.5
 _DETOUR_S: Final = 0.05
+_DENIED: Final = (*REFUSED_LOGIN, remote_errors.NoPermissionError)
+_DENYING: Final = (
+    "Protocol error: unauthenticated",  # a request that is too long for one who has not logged in
+    "The user executing the script can't",  # Redis 7.0, of a command inside our functions
+    "ACL failure in script",  # later ones and Valkey, of the same
+)
 
 
 @dataclass(eq=False)
@@ -311,8 +318,8 @@ def _outcome(call: Call, address: str) -> outcome.Outcome[Any]:
 def _translate(error: Exception, address: str) -> TupleSpaceError:
     if isinstance(error, remote_errors.OutOfMemoryError) or "used memory > 'maxmemory'" in str(error):
         return SpaceFull(f"{address} is at its memory limit; take something out, or raise maxmemory")
-    if isinstance(error, remote_errors.AuthenticationError | remote_errors.NoPermissionError):
-        return ServerError(f"{address} refuses this user: {error}")
+    if isinstance(error, _DENIED) or str(error).startswith(_DENYING):
+        return AccessDenied(f"{address} refuses this user: {error}")
     if "unknown command" in str(error):
         return ServerError(f"{address} is too old: tuple spaces need Redis 7 or Valkey ({error})")
     if isinstance(error, remote_errors.ConnectionError):

@@ -10,7 +10,8 @@ TupleSpaceError
 ├── Fenced               a write carried an older token than one already seen
 ├── LeadershipLost       this holder's lease on an election has ended
 ├── SpaceFull            the server is at its memory limit; takes and commits still work
-├── ServerError          the server refused a request (rights, configuration), or its answer makes no sense
+├── ServerError          the server refused a request (a full disk), or its answer makes no sense
+│   └── AccessDenied     it refuses this user: the name, the password or the rights
 ├── Unreadable           what was replaced was no tuple
 ├── ClientClosed         the client was used after it was closed
 └── EmbeddedError        the private server could not be started
@@ -60,7 +61,11 @@ class SpaceFull(TupleSpaceError):
 
 
 class ServerError(TupleSpaceError):
-    """The server refused a request for a reason that waiting does not cure."""
+    """The server refused a request, or answers what makes no sense."""
+
+
+class AccessDenied(ServerError):
+    """The server does not let this user in, or not do this: another name, password or rights are needed."""
 
 
 class Unreadable(TupleSpaceError):

@@ -66,11 +66,22 @@ class Limits:
 
     max_bytes: int = 1 << 20
     max_depth: int = 8
+    max_read_bytes: int | None = None
+    """Of one that somebody else has written, who may have other limits; None for `max_bytes`."""
 
     def __post_init__(self) -> None:
         """No limit may be beyond what can be encoded."""
-        if not (1 <= self.max_bytes <= 1 << 29 and 0 <= self.max_depth <= DEEPEST):
+        if not (
+            1 <= self.max_bytes <= 1 << 29
+            and 0 <= self.max_depth <= DEEPEST
+            and (self.max_read_bytes is None or 1 <= self.max_read_bytes <= 1 << 29)
+        ):
             raise TupleError(f"limits are at most 512 MiB and a depth of {DEEPEST}, not {self}")
+
+    @property
+    def longest(self) -> int:
+        """No tuple with more bytes is wanted."""
+        return self.max_bytes if self.max_read_bytes is None else self.max_read_bytes
 
 
 _LIMITS: Final = Limits()
@@ -204,7 +215,7 @@ def compile_template(fields: Sequence[TemplateField], index: Index, limits: Limi
     try:
         tag_token(tag)
         given_tokens = tuple(token_of(f) for f in given)
-        return Template(tag, "".join(pattern), positions, mask, given_tokens, limits.max_bytes)
+        return Template(tag, "".join(pattern), positions, mask, given_tokens, limits.longest)
     except TupleError as error:
         raise TemplateError(str(error)) from None
 

@@ -38,7 +38,8 @@ _ASKING: Final = command(b"ASKING")
 # Whatever goes wrong with a connection, what follows on it cannot be trusted. (What a server says against
 # one request is a ResponseError, and a value, see `_read`.)
 CONNECTION_LOST: Final = (remote_errors.RedisError, OSError)
-_REFUSED_LOGIN: Final = (remote_errors.AuthenticationError, remote_errors.AuthorizationError)
+# The server has done nothing, and will not before somebody else asks.
+REFUSED_LOGIN: Final = (remote_errors.AuthenticationError, remote_errors.AuthorizationError)
 # The server said no for now and did nothing: wait a little and ask again.
 _LATER: Final = (
     remote_errors.TryAgainError,
@@ -214,11 +215,9 @@ class Pump:
             return True
         try:
             connection.connect()
-        except _REFUSED_LOGIN as error:
+        except REFUSED_LOGIN as error:
             connection.disconnect()
-            for call in waiting:
-                call.reply = error
-            self.deliver(waiting)
+            self._refuse(waiting, error)
             return False
         except CONNECTION_LOST as error:
             connection.disconnect()
@@ -228,6 +227,12 @@ class Pump:
             return False
         self.counters.reconnects += 1
         return True
+
+    def _refuse(self, calls: list[Call], error: Exception) -> None:
+        """The server knows no such user: it does nothing of what is asked in this name."""
+        for call in calls:
+            call.reply = error
+        self.deliver(calls)
 
     def _hand_back(self) -> None:
         calls, self._again = self._again, []
@@ -260,6 +265,11 @@ class Pump:
                     _read(connection)
                 call.reply = _read(connection)
                 answered += 1
+        except REFUSED_LOGIN as error:
+            connection.disconnect()
+            self._under_way.popleft()
+            self._refuse([*batch[answered:], *itertools.chain.from_iterable(self._under_way)], error)
+            self._under_way.clear()
         except CONNECTION_LOST as error:
             self._under_way[0] = batch[answered:]
             self._broken(connection, str(error))

@@ -31,6 +31,7 @@ from tuplespace.backend import Delivery, Event, Fence, Grant, Statistics, Terms
 from tuplespace.carrier import Carrier, Subscription
 from tuplespace.combiner import Caller, Combiner
 from tuplespace.errors import (
+    AccessDenied,
     ClientClosed,
     Fenced,
     IndexMismatch,
@@ -560,7 +561,7 @@ class RemoteBackend:
                 self._tick_now.set()
 
             def refused(reason: str) -> None:
-                attempt.failure = ServerError(
+                attempt.failure = AccessDenied(
                     f"the server of space {self._space!r} refuses this user: {reason}"
                 )
                 attempt.over.set()
@@ -572,7 +573,7 @@ class RemoteBackend:
         with trio.move_on_after(math.inf if self._carrier.timeout_s is None else self._carrier.timeout_s):
             await attempt.over.wait()
             if attempt.failure is not None:
-                raise ServerError(str(attempt.failure))
+                raise AccessDenied(str(attempt.failure))
             return
         raise self._carrier.silence(self._key, self._carrier.timeout_s)
 

@@ -255,7 +255,11 @@ class Taken:
 
     @property
     def deliveries(self) -> Sequence[int]:
-        """For each tuple, which delivery this is: 1 for the first."""
+        """For each tuple, which delivery this is: 1 for the first.
+
+        A tuple from before the server was started again is never said to be delivered for the first time:
+        that somebody has had it may be what the server has lost.
+        """
         return [] if self._grant is None else [d.tries + 1 for d in self._grant.deliveries]
 
     @property

@@ -42,17 +42,17 @@ class Locality:
         return bool(self._own)
 
     def wanted(self, site: str) -> str | None:
-        """The gatherer that should try the next page of a site; counts as tried from now on."""
+        """The gatherer that should try the next page of a site."""
         left = self._left.get(site)
-        if not left:
-            return None
-        gatherer = max(left, key=left.__getitem__)
-        left[gatherer] -= 1
-        if not left[gatherer]:
-            del left[gatherer]
-        if not left:
-            del self._left[site]
-        return gatherer
+        return max(left, key=left.__getitem__) if left else None
+
+    def given(self, site: str, gatherer: str) -> None:
+        """A page of a site was given to a gatherer that should try one."""
+        left = self._left.get(site, {})
+        if gatherer in left:
+            left[gatherer] -= 1
+            if not left[gatherer]:
+                del left[gatherer]
 
     def took(self, site: str, seconds: float) -> None:
         """The owner has fetched a page itself."""

@@ -11,8 +11,8 @@ Invariants, for as long as the caller sends a request only in a turn:
   two capped; two requests to an address at least `delay`, whatever names it has.
 - Never more than `per_host` and `per_address` of them are under way.
 - Hosts that share a name, since they differ in scheme or port only, are one host in both respects.
-- Of the hosts that may be asked, the one that became ready first is next. So a host with many URLs waits for
-  all others that are ready before it comes again, and no host starves.
+- Of the hosts that may be asked, the one that became ready first is next, unless another is in a hurry. So a
+  host with many URLs waits for all others that are ready before it comes again, and no host starves.
 
 A turn is taken before its request is sent: a connection may have to be made first. What servers see is the
 sending. So from the turn's beginning until `sent` (or `done`) neither its host nor its addresses begin
@@ -148,6 +148,7 @@ class _Host:
         "awake",
         "crawl_delay_s",
         "due",
+        "eager",
         "entry",
         "failures",
         "free_at",
@@ -175,6 +176,7 @@ class _Host:
         self.ready_at = _NEVER
         self.failures = 0
         self.entry = 0
+        self.eager = False
         self.due: float | None = None
         self.line: _Line | None = None
 
@@ -299,6 +301,14 @@ class Workbench:
         if not self._is_busy(known):
             # It may rest for longer, only to be remembered for its failures.
             self._rest(known, max(known.free_at, now))
+
+    def hurry(self, host: str, now: float) -> None:
+        """Let a host that is awake have its next turn before all others, as soon as it is ready for it."""
+        known = self._known(host)
+        known.eager = True
+        if known.line is not None and known.ready_at != _NEVER:
+            known.ready_at = _NEVER
+            self._stand_in_line(known, known.line, now)
 
     def sleep(self, host: str) -> None:
         """The host has no URLs left; its requests under way go on."""
@@ -598,6 +608,15 @@ class Workbench:
         known = self._hosts.get(host)
         return 0 if known is None else known.failures
 
+    def may_come(self, host: str, now: float, by: float) -> bool:
+        """Whether a host may have a turn by a time, as far as is known; so one whose addresses are not."""
+        known = self._hosts.get(host)
+        if known is None or not known.located:
+            return True
+        line = known.line
+        is_free = line is None or (line.free_at <= by and not line.is_shut(now))
+        return known.awake and known.free_at <= by and is_free
+
     def outlook(self, host: str, now: float) -> Outlook | None:
         """When a host may be asked; None if nothing is known of it, so that nothing keeps it waiting."""
         known = self._hosts.get(host)
@@ -669,7 +688,7 @@ class Workbench:
         if host.due is not None or host.line is not None or self._is_busy(host):
             return
         if host.awake and host.free_at <= now:
-            host.ready_at = now
+            host.ready_at = _NEVER if host.eager else now
             self._stand_in_line(host, self._first_line(host), now)
         else:
             self._rest(host, max(host.free_at, now))
@@ -693,7 +712,7 @@ class Workbench:
         if host.free_at > now:
             self._rest(host, host.free_at)
         elif host.awake:
-            host.ready_at = due
+            host.ready_at = _NEVER if host.eager else due
             self._stand_in_line(host, self._first_line(host), now)
         elif not host.under_way:
             kept_until = host.free_at + FAILURES_KEPT_S if host.failures else _NEVER
@@ -800,6 +819,7 @@ class Workbench:
         turn = Turn(host, now)
         heappop(line.ready)
         host.entry = 0
+        host.eager = False
         host.line = None
         host.under_way += 1
         self._under_way += 1

@@ -84,6 +84,11 @@ class Rulings:
         """The ranges of keys whose rest ended between two times."""
         return [part(prefix) for prefix, until in self.resting.items() if since < until <= now]
 
+    def in_force(self, now: float) -> Rulings:
+        """The same, without the rests that have ended."""
+        resting = {each: until for each, until in self.resting.items() if until == FOR_GOOD or now < until}
+        return replace(self, resting=resting)
+
     # Changes
 
     def pause(self, who: str, epoch: int, *, by: str = "", at: float = 0.0) -> Rulings:

@@ -23,17 +23,17 @@ it errs on the side of fetching.
 from __future__ import annotations
 
 import re
-import zlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import msgpack
 from isal import isal_zlib
 
 from gcs.core.urls import PATH, QUERY, readable
+from gcs.native import compiled, is_compiled
 
 MAX_LENGTH: Final = 1024
 MAX_SEGMENTS: Final = 32
@@ -50,6 +50,7 @@ _DIRECTORIES: Final = 3
 _SHAPED_BYTES: Final = 4 << 10
 _SHAPE: Final = 0x5BD1E9955BD1E995
 _VERSION: Final = 1
+_InflateError: Final = cast("type[Exception]", isal_zlib.error)
 
 _PATH_DATE = re.compile(r"/(\d{4})/(?:0?[1-9]|1[0-2])(?:/|\Z)")
 _WHOLE_DATE = re.compile(r"(?<!\d)(\d{4})-[01]\d-[0-3]\d(?!\d)")
@@ -137,11 +138,18 @@ def fingerprint(content: bytes, path: str = "") -> Fingerprint:
         # A part of the middle tells pages of one template apart, at a fraction of the cost.
         middle = len(content) // 3
         shaped = content[: _SHAPED_BYTES // 4] + content[middle : middle + _SHAPED_BYTES]
-    if len(path) > 1:
-        shaped = shaped.replace(path.encode(), b"")
-    shaped = _HREF.sub(b"", shaped).translate(_SAME_DIGIT)
     # Without digits both sums are the same, and must not displace each other in the table.
-    return Fingerprint(_sum(content), _sum(shaped) ^ _SHAPE)
+    return Fingerprint(_sum(content), _sum(shape_of(shaped, path.encode())) ^ _SHAPE)
+
+
+def shape_of_expressed(content: bytes, path: bytes) -> bytes:
+    """A page without its path and the targets of its links, and with every digit the same."""
+    if len(path) > 1:
+        content = content.replace(path, b"")
+    return _HREF.sub(b"", content).translate(_SAME_DIGIT)
+
+
+shape_of = compiled.shape_of if is_compiled else shape_of_expressed
 
 
 def _sum(content: bytes) -> int:
@@ -186,7 +194,7 @@ class Novelty:
         """Room for so many fingerprints, two to a page, and so many subtrees that repeat something."""
         if fingerprints < _BUCKET or fingerprints % _BUCKET or subtrees < 1:
             raise ValueError(f"room for {fingerprints} fingerprints, {subtrees} subtrees cannot be made")
-        self._table = array("Q", bytes(8 * fingerprints))
+        self._table = array("Q", [0]) * fingerprints
         self._room = subtrees
         self._tallies: OrderedDict[str, _Tally] = OrderedDict()
         self._closed: OrderedDict[str, Judgement] = OrderedDict()
@@ -244,7 +252,7 @@ class Novelty:
         """All of it, for storing."""
         tallies = [(subtree, each.pages, each.exact, each.shape) for subtree, each in self._tallies.items()]
         closed = [(subtree, int(standing), reason) for subtree, (standing, reason) in self._closed.items()]
-        table = zlib.compress(self._table.tobytes(), 1)
+        table = isal_zlib.compress(self._table.tobytes(), 1)
         packed: bytes = msgpack.packb((_VERSION, len(self._table), self._room, table, tallies, closed))
         return packed
 
@@ -256,14 +264,14 @@ class Novelty:
             if version != _VERSION:
                 raise ValueError(f"of version {version}, not {_VERSION}")
             found = cls(fingerprints=size, subtrees=room)
-            found._table = array("Q", zlib.decompress(table))
+            found._table = array("Q", isal_zlib.decompress(table))
             if len(found._table) != size:
                 raise ValueError("a part of the fingerprints is missing")
             for subtree, pages, exact, shape in tallies:
                 found._tallies[str(subtree)] = _Tally(pages, exact, shape)
             for subtree, standing, reason in closed:
                 found._close(subtree, Judgement(Standing(standing), str(reason)))
-        except (TypeError, ValueError, zlib.error, msgpack.exceptions.UnpackException) as error:
+        except (TypeError, ValueError, _InflateError, msgpack.exceptions.UnpackException) as error:
             raise ValueError(f"these are no stored fingerprints: {error}") from error
         return found
 

@@ -6,6 +6,10 @@ and one that is not checked counts at once. One wrong answer makes it new again,
 since it was last found consistent has to be fetched again. One that is wrong again and again is not asked any
 more.
 
+Who is known confirms what new ones say. Two that know each other could agree on anything, so of what they
+agree on one page is looked at in any case, and now and then all of it, unforeseeably: an *audit*. What rests
+on the word of one that confirmed it is fetched again if that one is found wrong, unless it was audited since.
+
 Pages change between two fetches, so an account that differs from our own need not be wrong. Then the page is
 fetched a second time here: what our two accounts have in common must be so in the helper's too.
 """
@@ -24,6 +28,8 @@ LEAST: Final = 0.5
 """An answer is checked with at least this probability."""
 SAMPLE: Final = 2
 """Pages that a check of a known helper's answer looks at."""
+AUDITED: Final = 0.25
+"""Of the answers that a known helper confirms, the share of which every page is looked at."""
 BARRED_AFTER: Final = 3
 """Wrong answers after which a helper is not asked any more."""
 FORGIVEN_AFTER: Final = 200
@@ -110,6 +116,40 @@ def _have_in_common(one: frozenset[str], other: frozenset[str], share: float) ->
     return len(one & other) >= share * len(one | other)
 
 
+class Look(NamedTuple):
+    """What is to be looked at of an answer that somebody was to confirm."""
+
+    pages: frozenset[int]
+    is_audit: bool
+    """Whether that was drawn to be all of it: nobody can bring that about."""
+
+
+@dataclass(slots=True)
+class Claims:
+    """Keys of what somebody said, in the order in which that counted, as far as no check has covered it."""
+
+    keys: list[str] = field(default_factory=list)
+    covered: int = 0
+    """Keys that stood there before."""
+
+    @property
+    def mark(self) -> int:
+        """A place in all of it: what was said until now is before it."""
+        return self.covered + len(self.keys)
+
+    def cover(self, mark: int) -> None:
+        """A check covers what was said before a mark."""
+        said_before = max(0, mark - self.covered)
+        del self.keys[:said_before]
+        self.covered += said_before
+
+    def withdraw(self) -> list[str]:
+        """Nothing of it counts any more."""
+        keys = self.keys
+        self.keys, self.covered = [], self.mark
+        return keys
+
+
 @dataclass(slots=True)
 class Record:
     """What is known of one helper."""
@@ -122,10 +162,10 @@ class Record:
     """Of late: answers that were checked."""
     differing: int = 0
     """Those of them with a body that nobody else has seen."""
-    unchecked: list[str] = field(default_factory=list)
-    """Keys of what it said since it was last found consistent."""
-    cleared: int = 0
-    """Keys that stood there before."""
+    unchecked: Claims = field(default_factory=Claims)
+    """What it said since it was last found consistent."""
+    vouched: Claims = field(default_factory=Claims)
+    """What counts because it confirmed it, since it was last audited."""
 
     def count(self, *, differs: bool) -> None:
         """One more was checked."""
@@ -133,6 +173,20 @@ class Record:
             self.checked, self.differing = self.checked // 2, self.differing // 2
         self.checked += 1
         self.differing += differs
+
+    def withdraw(self) -> list[str]:
+        """Nothing counts any more that rests on its word."""
+        return self.unchecked.withdraw() + self.vouched.withdraw()
+
+    def state(self) -> list[Any]:
+        """All of it, as plain values."""
+        counts = self.consistent, self.wrong, self.checked, self.differing
+        return [*counts, self.unchecked.keys, self.vouched.keys]
+
+    @classmethod
+    def restored(cls, state: Sequence[Any]) -> Record:
+        """What `state` gave."""
+        return cls(*state[:4], *(Claims(list(keys)) for keys in state[4:]))
 
 
 class Trust:
@@ -155,6 +209,10 @@ class Trust:
         """Whether all that it says is checked before it counts."""
         return self.record(helper).consistent < NEW
 
+    def may_confirm(self, helper: str) -> bool:
+        """Whether it is known, and what it says of what others said counts."""
+        return not self.is_new(helper) and not self.is_barred(helper)
+
     def is_barred(self, helper: str) -> bool:
         """Whether it is not asked any more."""
         return self.record(helper).wrong >= BARRED_AFTER
@@ -176,25 +234,40 @@ class Trust:
             return []
         return sorted(random.sample(list(pages), min(SAMPLE, len(pages))))
 
+    def to_look_at(self, pages: Sequence[int], disputed: Iterable[int], random: Random) -> Look:
+        """Which pages of an answer that another one was to confirm have to be looked at."""
+        if random.random() < AUDITED:
+            return Look(frozenset(pages), is_audit=True)
+        return Look(frozenset({random.choice(pages), *disputed}), is_audit=False)
+
     def accepted(self, helper: str, keys: Iterable[str]) -> None:
         """What it said of these counts, unchecked."""
-        self.record(helper).unchecked += keys
+        self.record(helper).unchecked.keys += keys
 
     def mark(self, helper: str) -> int:
         """A place in all that it says: what it has said until now is before it."""
-        record = self.record(helper)
-        return record.cleared + len(record.unchecked)
+        return self.record(helper).unchecked.mark
 
     def passed(self, helper: str, mark: int) -> None:
         """An answer that was given at a mark was found consistent."""
         record = self.record(helper)
         record.count(differs=False)
         record.consistent += 1
-        said_before = max(0, mark - record.cleared)
-        del record.unchecked[:said_before]
-        record.cleared += said_before
+        record.unchecked.cover(mark)
         if record.consistent % FORGIVEN_AFTER == 0:
             record.wrong = max(0, record.wrong - 1)
+
+    def vouched(self, helper: str, keys: Iterable[str]) -> None:
+        """What another one said of these counts because this one has confirmed it."""
+        self.record(helper).vouched.keys += keys
+
+    def vouched_mark(self, helper: str) -> int:
+        """A place in all that it confirms."""
+        return self.record(helper).vouched.mark
+
+    def audited(self, helper: str, mark: int) -> None:
+        """Every page of what it confirmed at a mark was as it said."""
+        self.record(helper).vouched.cover(mark)
 
     def differed(self, helper: str) -> bool:
         """An answer has a body that nobody else has seen; whether that has been so too often."""
@@ -208,16 +281,24 @@ class Trust:
     def failed(self, helper: str) -> int:
         """An answer was wrong; how many pages have to be fetched again."""
         record = self.record(helper)
-        again, record.unchecked = record.unchecked, []
-        record.cleared += len(again)
+        again = record.withdraw()
         record.consistent = record.checked = record.differing = 0
         record.wrong += 1
         self.again.update(dict.fromkeys(again))
         return len(again)
 
     def forget(self, helper: str) -> None:
-        """It is not invited any more; what it said unchecked has to be fetched again."""
-        self.again.update(dict.fromkeys(self._records.pop(helper).unchecked))
+        """It is not invited any more; what rests on its word has to be fetched again."""
+        self.again.update(dict.fromkeys(self._records.pop(helper).withdraw()))
+
+    def doubt(self, keys: Iterable[str]) -> None:
+        """Somebody else has found out that these have to be fetched again."""
+        self.again.update(dict.fromkeys(keys))
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether something rests on the word of somebody, and no check has covered it since."""
+        return any(each.unchecked.keys or each.vouched.keys for each in self._records.values())
 
     def queued(self, keys: Iterable[str]) -> None:
         """These are being fetched again."""
@@ -230,23 +311,13 @@ class Trust:
 
     def state(self) -> list[Any]:
         """All of it, as plain values."""
-        records = {
-            name: [each.consistent, each.wrong, each.checked, each.differing, each.unchecked]
-            for name, each in self._records.items()
-        }
-        return [records, list(self.again)]
+        return [{name: each.state() for name, each in self._records.items()}, list(self.again)]
 
     @classmethod
     def restored(cls, state: Sequence[Any]) -> Trust:
         """What `state` gave."""
         records, again = state
-        return cls(
-            {
-                name: Record(consistent, wrong, checked, differing, list(keys))
-                for name, (consistent, wrong, checked, differing, keys) in records.items()
-            },
-            again,
-        )
+        return cls({name: Record.restored(each) for name, each in records.items()}, again)
 
 
 def name_of(record: str) -> str:

@@ -214,4 +214,5 @@ def surt(url: str) -> str:
 def readable(prefix: str) -> str:
     """A node's prefix, or any part of a key, for people: host labels by commas, the path by slashes."""
     shown = prefix.replace(HOST, ",").replace(SCHEME, ")").replace(PATH, "/").replace(QUERY, "?")
-    return shown.removeprefix(",") or "(everything)"
+    shown = shown.removeprefix(",") or "(everything)"
+    return f"after {shown.removesuffix(AFTER)}" if shown.endswith(AFTER) else shown

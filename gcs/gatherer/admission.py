@@ -16,10 +16,10 @@ from gcs.core.scope import Scope, Verdict
 from gcs.core.traps import Fingerprint, Novelty, Standing, fingerprint, trap_in
 from gcs.core.urls import PATH, QUERY
 from gcs.errors import ConfigError
+from gcs.gatherer.estimates import Estimates
 from gcs.gatherer.links import Target
+from gcs.store.records import FIRST, LATER, USUAL
 
-FIRST, USUAL, LATER = 0, 1, 3
-"""The priority bands: seeds and sitemaps, links, and what is probably not worth it."""
 _IN: Final = Verdict(accepted=True, rule="no rule is against it")
 
 
@@ -45,6 +45,8 @@ class Admission:
         self._year = year if crawl.traps else None
         self._rulings = rulings
         self.novelty = novelty or Novelty()
+        self.estimates: Estimates | None = None
+        """What fresh links are taken for, to be set by whoever knows rankings."""
 
     def decide(self, target: Target, depth: int) -> Verdict:
         """Whether a URL belongs to the crawl, and which rule says so."""
@@ -80,11 +82,13 @@ class Admission:
         """Whether they have ruled that it is to be left alone for now."""
         return self._rulings().rests(host + PATH, now)
 
-    def band(self, key: str) -> int:
-        """The priority band of a URL that was let in."""
-        if self._year is None:
-            return USUAL
-        return USUAL if self.novelty.judge(key).standing is Standing.OPEN else LATER
+    def band(self, key: str, estimate: float | None = None) -> int:
+        """The priority band of a URL that was let in; `estimate` is what it is taken for, if anything."""
+        if self._year is not None and self.novelty.judge(key).standing is not Standing.OPEN:
+            return LATER
+        if estimate is not None and self.estimates is not None and self.estimates.is_wanted(key, estimate):
+            return FIRST
+        return USUAL
 
     def saw(self, key: str, path: str, body: bytes, known: Fingerprint | None = None) -> None:
         """A page was fetched; of one that was read elsewhere the fingerprint is known."""

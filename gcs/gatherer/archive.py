@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import compress
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gcs import config
-from gcs.core.urls import url
+from gcs.core.revisits.course import Seen
+from gcs.core.urls import key, url
 from gcs.fetch.outcome import Response
-from gcs.gatherer.job import Visit
+from gcs.gatherer.job import Job, Visit
 from gcs.store import warc
-from gcs.store.columns import pack_columns, pack_row
-from gcs.store.records import SEED, Finished
-from gcs.summary.records import Document, Fetched, Summary
+from gcs.store.columns import joined, pack_columns, pack_row
+from gcs.store.records import SEED, Again, Finished, Packed
+from gcs.summary.members import Member
+from gcs.summary.records import MEMBER, Document, Fetched, Summary
 
-_ORIGINALS: Final = 20_000
+ORIGINALS: Final = 20_000
 """Payloads that are remembered, so that one which comes again is not kept again."""
 _WORTH_A_REVISIT: Final = 512
+NOT_MODIFIED: Final = 304
 _HOPS: Final = {
     "link": "L",
     "redirect": "R",
@@ -35,6 +38,8 @@ class Keeper:
     def __init__(self, config: config.Config) -> None:
         self._crawl = config.crawl.name
         self._pages = config.store.pages != "none"
+        self.may_refer = not config.revisit.is_on
+        """Whether a page may be kept as a reference to another; not if later visits refer to it."""
         self._summaries = config.summary.level == "full"
         self._builder = warc.Builder(config.store.pages)
         self._ended = warc.Dates("%Y-%m-%dT%H:%M:%S.", 3, "Z")
@@ -53,6 +58,9 @@ class Keeper:
             attempts=queued.attempts + 1,
             retry_at=visit.retry_at,
         )
+        if visit.job.again is not None:
+            self._again(visit, visit.job.again, made)
+            return made
         parent, digest = url(queued.parent) if queued.parent else "", ""
         if isinstance(outcome, Response):
             made.digest = outcome.digest()
@@ -60,10 +68,41 @@ class Keeper:
             if self._pages and visit.keep:
                 made.records = self._builder.page(self._exchange(visit, outcome, parent, digest))
             if self._summaries and visit.keep and visit.document is not None:
-                made.summary = pack_row(_summary(visit, visit.document, outcome, parent, digest))
-                made.links = pack_columns(_links(visit, visit.document))
+                fetched_us = round(outcome.started * 1e6)
+                made.summary = _rows(visit, visit.document, outcome, parent, digest, fetched_us)
+                made.links = pack_columns(_links(visit, visit.document, fetched_us))
         made.log = self._line(visit, parent, digest)
         return made
+
+    def _again(self, visit: Visit, again: Again, made: Finished) -> None:
+        """What the store is told about another visit: of a page that is as it was, that it was visited."""
+        outcome, queued = visit.outcome, visit.job.queued
+        parent, digest = url(queued.parent) if queued.parent else "", ""
+        made.is_revisit = True
+        if visit.seen is Seen.FAILED or not isinstance(outcome, Response):
+            made.status, made.reason, made.digest = again.status, "", again.digest
+        else:
+            fetched_us = round(outcome.started * 1e6)
+            made.digest = again.digest if visit.is_unchanged else outcome.digest()
+            digest = warc.digest_of(outcome.digest()) if outcome.status != NOT_MODIFIED else ""
+            made.status = again.status if outcome.status == NOT_MODIFIED else outcome.status
+            if self._pages and visit.keep and (original := self._before(visit)) is not False:
+                exchange = self._exchange(visit, outcome, parent, digest)
+                made.records = self._builder.page(exchange._replace(original=original))
+            if self._summaries and visit.keep and (visit.document is not None or _was_summarised(visit.job)):
+                document = visit.document or Document(format="")
+                made.summary = _rows(visit, document, outcome, parent, digest, fetched_us)
+                if visit.document is not None:
+                    made.links = pack_columns(_links(visit, visit.document, fetched_us))
+        made.log = self._line(visit, parent, digest)
+
+    @staticmethod
+    def _before(visit: Visit) -> warc.Original | Literal[False] | None:
+        """The record that has the body of a page that is as it was; False if there is none."""
+        memory = visit.job.memory
+        if not visit.is_unchanged or memory is None or visit.is_kept_at_last:
+            return None
+        return warc.Original(visit.job.url, memory.kept_at) if memory.kept_at > 0 else False
 
     def _exchange(self, visit: Visit, response: Response, parent: str, digest: str) -> warc.Exchange:
         queued = visit.job.queued
@@ -85,12 +124,12 @@ class Keeper:
 
     def _original(self, visit: Visit, response: Response, digest: str) -> warc.Original | None:
         """The page that has the same payload and was kept before, if it is remembered."""
-        if len(response.raw) < _WORTH_A_REVISIT:
+        if not self.may_refer or len(response.raw) < _WORTH_A_REVISIT:
             return None
         found = self._originals.get(digest)
         if found is None:
             self._originals[digest] = warc.Original(visit.job.url, response.started)
-            if len(self._originals) > _ORIGINALS:
+            if len(self._originals) > ORIGINALS:
                 self._originals.popitem(last=False)
         return found
 
@@ -109,10 +148,14 @@ class Keeper:
             size = str(len(outcome.head) + outcome.raw_bytes)
             kind = "".join(outcome.headers.get("content-type", "").partition(";")[0].split()) or kind
         notes = [visit.reason] if visit.reason else []
+        if visit.seen is not None:
+            notes.append(f"revisit:{visit.seen}")
         if visit.helper:
             notes.append(f"helper:{visit.helper}")
         if queued.attempts:
             notes.append(f"{queued.attempts + 1}t")
+        if visit.document is not None and visit.document.refused:
+            notes.append("refused")
         if isinstance(outcome, Response) and outcome.truncated:
             notes.append(f"truncated:{outcome.truncated}")
         hops = f"{_HOPS[queued.via]}{queued.depth}" if queued.via != SEED else "-"
@@ -122,7 +165,48 @@ class Keeper:
         ).encode("utf-8", "replace")
 
 
-def _summary(visit: Visit, document: Document, response: Response, parent: str, digest: str) -> Sequence[Any]:
+def _was_summarised(job: Job) -> bool:
+    """Whether a page that is visited again was one, and kept, the last time."""
+    again, memory = job.again, job.memory
+    return again is not None and 200 <= again.status < 300 and memory is not None and memory.kept_at != 0.0
+
+
+def _rows(
+    visit: Visit, document: Document, response: Response, parent: str, digest: str, fetched_us: int
+) -> Packed:
+    """The rows of the summaries: its own, and one for each of its members."""
+    row = pack_row(_summary(visit, document, response, parent, digest, fetched_us))
+    if not visit.members:
+        return row
+    return joined([row, *(pack_row(_member(visit, each, response, fetched_us)) for each in visit.members)])
+
+
+def _member(visit: Visit, member: Member, response: Response, fetched_us: int) -> Sequence[Any]:
+    """The row of something that was inside of what was fetched, and came with it."""
+    fetched = Fetched(
+        url=member.url,
+        key=key(member.url),
+        parent=member.parent,
+        via=MEMBER,
+        depth=visit.job.queued.depth,
+        status=visit.status,
+        media_type=member.document.format,
+        fetched_at=fetched_us,
+        fetch_s=response.total_s,
+        bytes=member.bytes,
+        truncated="",
+        digest=member.digest,
+        etag="",
+        last_modified="",
+        epoch=visit.job.epoch,
+        change=visit.change,
+    )
+    return Summary.row(member.document, fetched, links_out=member.links)
+
+
+def _summary(
+    visit: Visit, document: Document, response: Response, parent: str, digest: str, fetched_us: int
+) -> Sequence[Any]:
     """The row of the summaries."""
     queued, headers = visit.job.queued, response.headers
     fetched = Fetched(
@@ -133,7 +217,7 @@ def _summary(visit: Visit, document: Document, response: Response, parent: str, 
         depth=queued.depth,
         status=visit.status,
         media_type=document.format,
-        fetched_at=round(response.started * 1e6),
+        fetched_at=fetched_us,
         fetch_s=response.total_s,
         bytes=response.body_bytes,
         truncated=response.truncated,
@@ -141,19 +225,37 @@ def _summary(visit: Visit, document: Document, response: Response, parent: str, 
         etag=headers.get("etag", ""),
         last_modified=headers.get("last-modified", ""),
         epoch=visit.job.epoch,
+        change=visit.change,
+        unchanged=visit.is_unchanged,
     )
     return Summary.row(document, fetched)
 
 
-def _links(visit: Visit, document: Document) -> Sequence[str | Sequence[str]]:
-    """The columns of the links: source, target, text, rel, kind."""
+def _links(visit: Visit, document: Document, fetched_us: int) -> Sequence[str | Sequence[str]]:
+    """The columns of the links, as `Edge` has them."""
     targets, texts, rels, kinds = visit.targets, document.texts, document.rels, document.kinds
     if not targets:
-        return visit.job.url, (), (), "", ""
+        return visit.job.url, (), (), "", "", "", ""
     if any(not isinstance(each, str) and len(each) != len(targets) for each in (texts, rels, kinds)):
         texts, rels, kinds = document.columns()  # a plug-in's
     if None in targets:
         texts = list(compress(texts, targets))
         rels = rels if isinstance(rels, str) else list(compress(rels, targets))
         kinds = kinds if isinstance(kinds, str) else list(compress(kinds, targets))
-    return visit.job.url, [target.url for target in targets if target is not None], texts, rels, kinds
+    urls = [target.url for target in targets if target is not None]
+    return visit.job.url, urls, texts, rels, kinds, str(fetched_us), _repeated(urls)
+
+
+def _repeated(urls: Sequence[str]) -> str | list[str]:
+    """For each URL a text that is not empty if it was there before; one empty text if none was."""
+    left = set(urls)
+    if len(left) == len(urls):
+        return ""
+    repeated = []
+    for each in urls:
+        if each in left:
+            left.remove(each)
+            repeated.append("")
+        else:
+            repeated.append("1")
+    return repeated

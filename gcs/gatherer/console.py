@@ -13,6 +13,7 @@ import click
 import structlog
 import trio
 
+from gcs.core.dates import for_people
 from gcs.gatherer.crawl import Crawl, Ending
 from gcs.gatherer.tally import Pace, Tally, most, size
 from gcs.store.records import Counts
@@ -86,6 +87,7 @@ class Screen(ABC):
             ("language", tally.languages),
             ("host", tally.hosts.counts),
             ("reason", tally.reasons),
+            ("revisit", tally.visits),
         ):
             if table:
                 self.say(_row(title, most(table, _ROWS), len(table) - _ROWS))
@@ -120,7 +122,9 @@ class Console(Screen):
         return " · ".join(part for part in parts if part)
 
     def _under_way(self) -> str:
-        rest_s = self._crawl.rest_s
+        rest_s, next_at = self._crawl.rest_s, self._crawl.next_visit_at
+        if self._crawl.is_idle and math.isinf(rest_s) and self._crawl.now() < next_at < math.inf:
+            return f"caught up, next page due at {for_people(next_at)}"
         if self._crawl.busy or rest_s < EVERY_S or math.isinf(rest_s):
             return f"{self._crawl.busy} under way"
         return f"waiting, {rest_s:.0f} s to the next try"

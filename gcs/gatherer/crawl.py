@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 import trio
 
-from gcs.config import Config, Fetch
+from gcs.config import Config, Fetch, Revisit
 from gcs.core.failures import Cause
 from gcs.core.moderation import Moderation
 from gcs.core.politeness import Manner, Permits, Turn, Workbench
@@ -37,8 +37,10 @@ from gcs.core.vitals import Sign
 from gcs.fetch.fetching import Fetching
 from gcs.fetch.outcome import Failure, Response
 from gcs.fetch.robots import Inquiry, RobotsCache
+from gcs.gatherer.apart import Apart
 from gcs.gatherer.archive import Keeper
 from gcs.gatherer.census import Census
+from gcs.gatherer.estimates import Estimates
 from gcs.gatherer.findings import Findings
 from gcs.gatherer.frontier import Frontier, Site
 from gcs.gatherer.horizon import LENT, Horizon
@@ -47,15 +49,21 @@ from gcs.gatherer.job import Visit
 from gcs.gatherer.lending import Lending
 from gcs.gatherer.loans import Loans
 from gcs.gatherer.paces import Paces
+from gcs.gatherer.returning import ADOPTED, Returning
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.under_way import UnderWay
 from gcs.gatherer.visit import Visitor
 from gcs.gatherer.writer import COMMIT_EVERY_S, Writer
+from gcs.rank.taking import RANKING
 from gcs.store.errors import DiskFull
-from gcs.store.records import Batch, Committed, Found, host_of
+from gcs.store.records import Batch, Committed, Found, State, host_of
 from gcs.store.store import Store
 from gcs.world import REAL, World
+
+if TYPE_CHECKING:
+    from gcs.gatherer.revisiting import Revisiting
+    from gcs.gatherer.upkeep import Upkeep
 
 READ_AT_ONCE: Final = 32
 UNREAD: Final = 64
@@ -69,6 +77,8 @@ MODERATE_EVERY_S: Final = 0.005
 READY_S: Final = (0.001, 0.016)
 """How soon to look again when hosts may be asked and nobody asks them; ever later, since all are busy."""
 LOCATORS: Final = 32
+RANKED: Final = 200
+"""URLs of a host by which it is judged what is much there."""
 STATISTICS_EVERY_S: Final = 60.0
 TALLY: Final = "tally"
 NOVELTY: Final = "novelty"
@@ -130,8 +140,23 @@ class Crawl:
             fetch.max_delay_s,
             permits=permits,
         )
+        self.revisiting: Revisiting | None = None
+        self.upkeep: Upkeep | None = None
+        self._comes_back = trio.Event()
+        """Set once pages are visited again."""
         self.frontier = Frontier(store, self._bench, territory=territory)
-        self.writer = Writer(store, territory, world, meta=self._meta, committed=self._committed)
+        visitor.admission.estimates = self.estimates = Estimates(
+            self._in_degree, self._mean_in_degree, is_ranked=store.get_meta(RANKING) is not None
+        )
+        self.writer = Writer(
+            store,
+            territory,
+            world,
+            files_every_s=config.store.segment_every_s,
+            meta=self._meta,
+            committed=self._committed,
+        )
+        self.set_revisits(config.revisit)
         self.under_way = UnderWay(
             store,
             self.frontier,
@@ -167,6 +192,7 @@ class Crawl:
             clock=world.now,
         )
         self._unread: list[Visit] = []
+        self.apart = Apart(config.summary, world, visitor, came=self._came, is_checked=self._is_checked)
         self.on_hosts: Callable[[Iterable[str]], None] | None = None
         """Told the hosts of URLs whenever some were accepted."""
         self.activity = 0
@@ -187,9 +213,51 @@ class Crawl:
         self._pages, self._was_read = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._over = trio.Event()
 
+    @property
+    def returning(self) -> Returning | None:
+        """The pages that are due again."""
+        return self.frontier.returning
+
+    def set_revisits(self, settings: Revisit) -> None:
+        """Visit pages again, or not, by these settings from now on; raises ConfigError."""
+        returning = self.frontier.returning
+        if self.revisiting is not None and self.upkeep is not None and returning is not None:
+            before = self.revisiting.settings
+            self.revisiting.change(settings)
+            returning.share.alpha, returning.per_host = settings.alpha, settings.per_host
+            if settings.policy != before.policy:
+                self.frontier.put_back_old()
+                self.upkeep.changed()
+            return
+        if not settings.is_on:
+            return
+        # Not for a snapshot: it takes time and memory.
+        from gcs.gatherer.revisiting import Revisiting
+        from gcs.gatherer.upkeep import Upkeep
+
+        self.revisiting = Revisiting(
+            settings,
+            self._store,
+            superpage=lambda key: self.expansion.locate(key).start,
+            clock=self._clock,
+            remember=self.writer.remember,
+        )
+        self.upkeep = Upkeep(self.revisiting, self._store, self.commit, self._world)
+        self.frontier.returning = Returning(self.revisiting)
+        self._keeper.may_refer = False
+        self._visitor.expect_visits()
+        self._comes_back.set()
+
     def _horizon(self, fetch: Fetch) -> Horizon:
         lends = bool(self._config.helpers.sites and fetch.delay_s)
         return Horizon(self._store.get_meta(LENT), self._clock(), counts=lends)
+
+    def _in_degree(self, key: str) -> float | None:
+        (ranked,) = self._store.priorities([key])
+        return None if ranked is None else ranked.new
+
+    def _mean_in_degree(self, host: str) -> float | None:
+        return self._store.mean_priority(host, RANKED)
 
     # From outside
 
@@ -229,6 +297,8 @@ class Crawl:
     def release(self, ranges: Sequence[tuple[str, str | None]]) -> None:
         """What may be fetched of some ranges [start, end) has changed."""
         self._bench.review(self._clock())
+        if self.upkeep is not None:
+            self.upkeep.moved(ranges)
         self.frontier.release(ranges)
         self._locate_more()
 
@@ -257,7 +327,11 @@ class Crawl:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way and nothing waits to be written."""
-        return self.loans.is_settled and not (self._busy or self._unread) and self.writer.is_idle
+        return (
+            self.loans.is_settled
+            and not (self._busy or self._unread or self.apart.count)
+            and self.writer.is_idle
+        )
 
     def stop(self, ending: Ending = Ending.INTERRUPTED) -> None:
         """Ask for nothing more; the crawl ends when what is under way has ended."""
@@ -317,8 +391,11 @@ class Crawl:
             nursery.start_soon(self.writer.run)
             nursery.start_soon(self.writer.flush)
             nursery.start_soon(self._keep_time)
+            nursery.start_soon(self._keep_up)
             for _ in range(min(LOCATORS, fetch.concurrency)):
                 nursery.start_soon(self._locate)
+            if self.apart.is_open:
+                nursery.start_soon(self.apart.run)
             for number in range(fetch.concurrency):
                 nursery.start_soon(self._fetch, number)
             if self.loans.lending is not None:
@@ -329,6 +406,8 @@ class Crawl:
         self.frontier.give_back()
         last = self._statistics() | self.inquiries.changed() | self.loans.meta()
         last |= {} if self.loans.are_left else self.loans.horizon.ended()
+        if self.revisiting is not None and self._ending is Ending.FINISHED:
+            last |= self.revisiting.ended()
         with suppress(DiskFull):
             await self._world.offload(partial(self._store.commit, Batch(meta=last)))
         assert self._ending is not None
@@ -343,6 +422,8 @@ class Crawl:
                 await self.writer.room.wait()
             now = self._clock()
             taken = self.frontier.take(now) if self._may_begin(now) else None
+            if self.returning is not None:
+                self._locate_more()  # hosts may have been called that were forgotten
             if taken is None:
                 await self._work.park()
                 continue
@@ -358,13 +439,14 @@ class Crawl:
         """Whoever finds work wakes the next, if there is more; when all are busy, who lends it to others."""
         if not self._work and not self._spare:
             return
-        if (next_at := self._bench.next_at()) is not None and next_at <= now:
+        next_at = self._bench.next_at()
+        if (next_at is not None and next_at <= now) or self.frontier.old:
             self._work.unpark()
             if self._spare and self._is_stretched():
                 self._spare.unpark()
 
     def _may_begin(self, now: float) -> bool:
-        unread = len(self._unread)
+        unread = len(self._unread) + self.apart.count
         return (
             self._ending is None
             and unread < UNREAD
@@ -416,7 +498,12 @@ class Crawl:
             self._bench.give_back(turn, now)
             await trio.lowlevel.checkpoint()
             return
-        outcome = await self._transport.fetch(job.origin, job.path, on_sent=partial(self._bench.sent, turn))
+        outcome = await self._transport.fetch(
+            job.origin,
+            job.path,
+            headers=job.conditions(),
+            on_sent=partial(self._bench.sent, turn),
+        )
         now = self._clock()
         visit = self._visitor.visited(job, outcome, self._bench.failures(job.host), now)
         visit.worker = number
@@ -433,6 +520,8 @@ class Crawl:
 
     def _came(self, visit: Visit) -> None:
         """An outcome is there: a page is to be read, all else is decided about."""
+        if isinstance(visit.outcome, Response) and not visit.host_failed:
+            self.frontier.given_up.answered(visit.job.host)
         if visit.is_page:
             self._unread.append(visit)
             self._pages.unpark()
@@ -441,9 +530,15 @@ class Crawl:
 
     # Lending
 
+    def _is_checked(self, key: str) -> bool:
+        """Whether somebody's word about a page is to be compared with what is found here."""
+        return self.loans.lending is not None and self.loans.lending.keeps(key)
+
     def _is_stretched(self) -> bool:
         """Whether there is more to fetch than can be fetched here soon."""
-        all_busy = self._busy >= self._config.fetch.concurrency or len(self._unread) >= UNREAD
+        all_busy = (
+            self._busy >= self._config.fetch.concurrency or len(self._unread) + self.apart.count >= UNREAD
+        )
         return (
             all_busy
             and self.writer.room.is_set()
@@ -463,7 +558,7 @@ class Crawl:
 
     async def can_read(self) -> None:
         """Wait until more pages may come from others: when some of those that have come were read."""
-        while len(self._unread) >= 2 * UNREAD:
+        while len(self._unread) + self.apart.count >= 2 * UNREAD:
             await self._was_read.park()
         await self.writer.room.wait()
 
@@ -500,6 +595,8 @@ class Crawl:
             if not self.writer.room.is_set():
                 await self.writer.room.wait()
             visits, self._unread = self._unread[:READ_AT_ONCE], self._unread[READ_AT_ONCE:]
+            if self.apart.is_open:
+                visits = self.apart.without_those_of(visits)
             began = self._world.timer()
             self._visitor.read(visits)
             share_s = (self._world.timer() - began) / max(1, len(visits))
@@ -510,6 +607,12 @@ class Crawl:
             self._was_read.unpark_all()
             self._work.unpark()
             await trio.lowlevel.checkpoint()
+
+    async def _keep_up(self) -> None:
+        """Keep the timetable in order, as soon as there is one."""
+        await self._comes_back.wait()
+        assert self.upkeep is not None
+        await self.upkeep.run()
 
     # Hosts
 
@@ -541,6 +644,8 @@ class Crawl:
             if now - began >= self._limits.seconds:
                 self.stop(Ending.TIME)
             self.frontier.wake_due(now)
+            if self.frontier.given_up and self.writer.room.is_set() and self._may_begin(now):
+                self.under_way.fail_some(now)
             self.inquiries.drop_errands(now, counts=self._territory.may_begin())
             self._locate_more()
             next_at = self._bench.next_at()
@@ -559,10 +664,16 @@ class Crawl:
         """Whether nothing is left to do, or after a stop nothing is under way."""
         if not self.is_idle:
             return False
-        done = not self._locating and not self._store.counts().queued
+        done = not self._locating and not self._store.counts().queued and self._ends_its_visits()
         if self._ending is None and done and self._territory.is_over():
             self._ending = Ending.FINISHED
         return self._ending is not None
+
+    def _ends_its_visits(self) -> bool:
+        """Whether no page is to be visited again, now or ever: with a policy, when there is none left."""
+        if self.revisiting is not None and self.revisiting.is_endless:
+            return not self._store.visits
+        return self.has_caught_up
 
     # Writing
 
@@ -572,10 +683,50 @@ class Crawl:
             self.writer.found(visit.found)  # the next time they are known already
             self.under_way.put_back(visit.job)
             return
+        if self.revisiting is not None:
+            self._remember(visit, self.revisiting)
         self.writer.finished(self._keeper.finished(visit), visit.found)
         self._count(visit)
         if self.pages >= self._limits.pages:
             self.stop(Ending.PAGES)
+
+    def _remember(self, visit: Visit, revisiting: Revisiting) -> None:
+        """Have what is needed for the next visit written with this one."""
+        memory, key = visit.job.memory, visit.job.queued.key
+        remembered = revisiting.first(visit) if memory is None else revisiting.again(visit, memory)
+        if remembered is not None:
+            self.writer.remember(key, remembered)
+        if memory is not None:
+            visit.state = State.DONE  # whatever came of it, it was visited before
+            assert visit.seen is not None
+            self.tally.visited_again(visit.seen)
+        if self.upkeep is not None:
+            self.upkeep.hint(visit.hints)
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether no page is to be visited again now, and none is under way."""
+        if self.revisiting is None or self.upkeep is None or not self.revisiting.settings.is_on:
+            return True
+        return self.upkeep.is_settled and self.next_visit_at > self._clock()
+
+    @property
+    def round_at(self) -> float | None:
+        """When it was begun to visit every page once more; None if that is not done."""
+        is_round = self.revisiting is not None and self.revisiting.settings.once
+        return self.revisiting.started if self.revisiting is not None and is_round else None
+
+    def round_began(self, at: float) -> None:
+        """Others have begun with the round at a time: what was visited since then was visited in it."""
+        if self.revisiting is not None and self.upkeep is not None and self.revisiting.began_before(at):
+            self.upkeep.call_up()
+
+    @property
+    def next_visit_at(self) -> float:
+        """When the next page is due again; one that waits for its host is due now. Infinite if none is."""
+        if self.revisiting is None or not self.revisiting.settings.is_on:
+            return math.inf
+        return self._clock() if self.frontier.has_old else self.revisiting.next_at()
 
     def _meta(self) -> dict[str, bytes]:
         """The named values that are kept with a batch."""
@@ -588,10 +739,12 @@ class Crawl:
 
     def _statistics(self) -> dict[str, bytes]:
         """What is kept now and then, and in the end, since it is large."""
+        learnt = self.revisiting.meta() if self.revisiting is not None else {ADOPTED: b""}
         return {
             NOVELTY: self._visitor.admission.novelty.to_bytes(),
             FINDINGS: self.findings.to_bytes(),
             EXPANSION: self.expansion.to_bytes(),
+            **learnt,
         }
 
     def _committed(self, batch: Batch, committed: Committed) -> None:
@@ -599,9 +752,13 @@ class Crawl:
         self.activity += batch.is_work
         self.loans.horizon.written(batch.meta)
         self.under_way.settled(each.key for each in batch.finished)
+        if self.revisiting is not None:
+            self.revisiting.written(key for key, _ in batch.remembered)
         self.paces.passed(trio.current_time() - self._committed_at)
         self._committed_at = trio.current_time()
         self._accepted(committed)
+        if batch.priorities:
+            self.estimates.ranked(batch.priorities)
         counts = self._store.counts()
         self.tally.grown(counts.done + counts.dropped, counts.accepted)
         self._locate_more()

@@ -102,6 +102,24 @@ METERS: Final[Sequence[Meter[Crawling]]] = (
     Meter("gcs_urls_in_flight", Kind.GAUGE, "Queued URLs that are under way.", lambda it: it.store.in_flight),
     Meter("gcs_requests_under_way", Kind.GAUGE, "Requests under way.", lambda it: it.crawl.busy),
     Meter(
+        "gcs_pages_read_apart",
+        Kind.GAUGE,
+        "Pages that are being read by other processes, or wait for it.",
+        lambda it: it.crawl.apart.count,
+    ),
+    Meter(
+        "gcs_readers_started_total",
+        Kind.COUNTER,
+        "Processes started to read what is neither HTML nor plain text.",
+        lambda it: it.crawl.apart.started,
+    ),
+    Meter(
+        "gcs_readers_lost_total",
+        Kind.COUNTER,
+        "Those of them that hung, crashed, or ran out of memory.",
+        lambda it: it.crawl.apart.lost,
+    ),
+    Meter(
         "gcs_rest_seconds",
         Kind.GAUGE,
         "How long it is until a host may be asked; +Inf when none waits.",

@@ -23,12 +23,15 @@ from gcs.gatherer.crawl import Ending
 from gcs.gatherer.crawl_meters import CrawlMeters
 from gcs.gatherer.gatherer import Gatherer
 from gcs.gatherer.gatherer_meters import GathererMeters
+from gcs.gatherer.revisiting import table_of
 from gcs.gatherer.service import Service
 from gcs.gatherer.session import require_agent, spare_the_collector
 from gcs.helper import desks
 from gcs.helper.desks import OpenDesk
+from gcs.index.upkeep import is_embedded
 from gcs.notify import Notifier
 from gcs.process import Process
+from gcs.profiles import service as profiling
 from gcs.store.store import Store
 
 
@@ -56,6 +59,7 @@ def check(config: Config) -> Config:
     if not config.fetch.allow:
         require_agent(config)
     Admission(config, year=datetime.now(UTC).year)
+    table_of(config.revisit)
     return config
 
 
@@ -72,7 +76,14 @@ async def _run(
         spaces.connect(config, config.redis.url) as client,
         desks.opened(config, client) as open_desk,
     ):
-        with Store.open(directory, config.store, resume=resume, name=config.crawl.name, about=about) as store:
+        with Store.open(
+            directory,
+            config.store,
+            resume=resume,
+            name=config.crawl.name,
+            about=about,
+            finely=is_embedded(config),
+        ) as store:
             board = Board(client, config)
             return await _gather(config, store, transport, board, open_desk, notifier, read_config, monitored)
 
@@ -88,17 +99,20 @@ async def _gather(
     monitored: Endpoint,
 ) -> ExitCode:
     gatherer = Gatherer(config, store, transport, board, open_desk)
+    profiles = profiling.Service(config, board.client, store)
     node, membership = gatherer.node, gatherer.membership
     service = Service(node, membership, gatherer.exchange, notifier, read_config)
     process = Process("gatherer", node.name, config.crawl.name, service.trouble)
     meters = CrawlMeters(gatherer.crawl, store, transport)
-    measured = GathererMeters(meters, node, membership, gatherer.leader, gatherer.lender)
+    measured = GathererMeters(meters, node, membership, gatherer.leader, gatherer.lender, gatherer.exchange)
     endings: list[Ending] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(service.obey, nursery.cancel_scope)
         nursery.start_soon(service.report)
         nursery.start_soon(monitored.serve, process, measured)
+        nursery.start_soon(profiles.run)
         endings.append(await gatherer.run())
+        await profiles.settle()
         nursery.cancel_scope.cancel()
     service.stopping()
     node.log.info("ended", why=endings[0].value if endings else "stopped at once")

@@ -33,7 +33,9 @@ from tuplespace import TupleError, TupleSpaceError
 END: Final = "end"
 MANNERS: Final = "manners"
 ORIGINS: Final = "origins"
+DOUBTS: Final = "doubts"
 _WORDS_AT_ONCE: Final = 1_000
+_KEYS_AT_ONCE: Final = 20
 _AT_ONCE: Final = 2
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
@@ -55,10 +57,21 @@ def origins(known: Sequence[Origin]) -> Iterator[bytes]:
     yield from _letters(ORIGINS, known)
 
 
-def _letters(kind: str, words: Sequence[Any]) -> Iterator[bytes]:
-    for at in range(0, len(words), _WORDS_AT_ONCE):
-        packed: bytes = msgpack.packb([kind, words[at : at + _WORDS_AT_ONCE]])
+def doubts(keys: Sequence[str]) -> Iterator[bytes]:
+    """Pages that somebody was wrong about, for who owns them."""
+    yield from _letters(DOUBTS, keys, at_once=_KEYS_AT_ONCE)
+
+
+def _letters(kind: str, words: Sequence[Any], *, at_once: int = _WORDS_AT_ONCE) -> Iterator[bytes]:
+    for at in range(0, len(words), at_once):
+        packed: bytes = msgpack.packb([kind, words[at : at + at_once]])
         yield packed
+
+
+def _doubted(data: bytes) -> list[str]:
+    """The keys of a letter of doubts; none of another one."""
+    kind, *words = msgpack.unpackb(data)
+    return list(words[0]) if kind == DOUBTS else []
 
 
 class _Line:
@@ -106,6 +119,8 @@ class Exchange:
         """URLs received from others, and the seconds that took."""
         self.sign = Sign()
         """What sends answers here; while Redis is away it does so whenever it has given up."""
+        self.unreadable = 0
+        """What stood in the crawl's spaces in place of tuples, and was dropped; as far as was looked."""
 
     @property
     def applied(self) -> dict[str, int]:
@@ -127,6 +142,7 @@ class Exchange:
             await self._node.world.until(self._soon, every_s)
             self._soon = trio.Event()
             self._lives(self._node.config.redis.timeout_s)
+            self._see_unreadable()
             try:
                 await self._send_all()
                 pause_s = _FIRST_PAUSE_S
@@ -136,14 +152,17 @@ class Exchange:
                 await trio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
+    def _see_unreadable(self) -> None:
+        """Say what was dropped: somebody else writes here, or a gatherer of another version."""
+        before, self.unreadable = self.unreadable, self._board.unreadable(self._node.id)
+        if self.unreadable > before:
+            self._node.log.warning("tuples cannot be read, and were dropped", count=self.unreadable - before)
+
     async def _send_all(self) -> None:
-        outboxes = self._store.outboxes()
-        waiting = sum(box.bytes for box in outboxes.values())
-        self._node.outbox_is_full = waiting > self._node.config.exchange.outbox_bytes
         if self._node.charter is None:
             return
         now = trio.current_time()
-        for receiver, box in outboxes.items():
+        for receiver, box in self._store.outboxes().items():
             line = self._lines.setdefault(receiver, _Line(box.first - 1, box.first - 1, now))
             line.ack(max(line.acked, box.first - 1))
             if line.sent > line.acked and now - line.moved_at > self._node.config.exchange.again_after_s:
@@ -289,6 +308,8 @@ class Exchange:
             self._node.crawl.recall(Manner(*each) for each in words[0])
         elif kind == ORIGINS:
             into.origins += [Origin(*each) for each in words[0]]
+        elif kind == DOUBTS:
+            into.doubted += words[0]
 
     # Receivers that are gone
 
@@ -300,6 +321,8 @@ class Exchange:
             for _, piece in pieces:
                 letter = mail.unpack(piece)
                 found.setdefault(letter.kind, []).extend(letter.found)
+                if letter.kind == mail.MAIL:
+                    self._node.doubt(_doubted(letter.data))
             own, passed = self._node.sorted_out(found[mail.FOUND], always=True)
             told = self._node.witnesses(found[mail.KNOWN])
             after = pieces[-1][0]

@@ -170,13 +170,20 @@ class Findings:
         """The most frequent of all, the hosts that stand out, and the latest pages."""
         chosen = self._outstanding(now)
         return {
-            "written": _most(self.written),
-            "places": [(place, count, self.place_bytes[place]) for place, count in _most(self.places)],
-            "spoken": _most(self.spoken),
-            "links": _most(self.links),
+            "written": most(self.written, (OTHER, OTHER, OTHER), _SENT_ROWS),
+            "places": self._places(),
+            "spoken": most(self.spoken, (OTHER, OTHER), _SENT_ROWS),
+            "links": most(self.links, (OTHER, OTHER), _SENT_ROWS),
             "pages": list(self.pages),
             "hosts": [_row(name, host, now) for name, host in chosen.items()],
         }
+
+    def _places(self) -> list[tuple[str, int, int]]:
+        """Answers and bytes of each place; "other" has those of all that are left out."""
+        chosen = most(self.places, OTHER, _SENT_ROWS)
+        named = [(place, count, self.place_bytes[place]) for place, count in chosen if place != OTHER]
+        rest = self.place_bytes.total() - sum(size for _, _, size in named)
+        return [*named, *((OTHER, count, rest) for place, count in chosen if place == OTHER)]
 
     def _outstanding(self, now: float) -> dict[str, Host]:
         """The slowest, the largest, those with most errors, and those that were set aside."""
@@ -226,9 +233,13 @@ def _count(table: Counter[Row], row: Row, rest: Row, count: int = 1) -> None:
     table[row if row in table or len(table) < _TABLE else rest] += count
 
 
-def _most(table: Counter[Row]) -> list[tuple[Row, int]]:
-    """The largest; there are seldom more."""
-    return table.most_common(_SENT_ROWS)
+def most(table: Counter[Row], rest: Row, count: int) -> list[tuple[Row, int]]:
+    """So many rows at most, the largest first; what is left out is added up in one of them, the `rest`."""
+    if len(table) <= count:
+        return table.most_common()
+    chosen = Counter(dict(table.most_common(count - 1)))
+    chosen[rest] += table.total() - chosen.total()
+    return chosen.most_common()
 
 
 def _row(name: str, host: Host, now: float) -> tuple[Any, ...]:

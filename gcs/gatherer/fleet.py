@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,11 +22,10 @@ from typing import Final, TextIO
 import structlog
 import trio
 
-import gcs
 from gcs import board as boards
-from gcs import notify
+from gcs import children
 from gcs.board import Board, Pulse
-from gcs.config import Config, Redis, variables
+from gcs.config import Config, Redis
 from gcs.endpoint import numbered
 from gcs.errors import ConfigError, ExitCode, UsageError
 from gcs.fetch.transport import Transport
@@ -48,7 +47,6 @@ _LOOK_S: Final = 0.1
 _GRACE_S: Final = 30.0
 """What a gatherer has to end, beside the time that a request may take."""
 _HOPELESS: Final = frozenset({ExitCode.USAGE, ExitCode.CONFIG, ExitCode.STORE})
-_PROGRAM: Final = (sys.executable, Path(gcs.__file__).parent.parent / "cli.py")
 
 
 def crawl(config: Config, request: Request, gatherers: int) -> ExitCode:
@@ -177,13 +175,13 @@ class Gatherer:
         member = replace(config.member, name=name, leave_when_finished=True)
         # The place's own name is its number, from 1.
         metrics = replace(config.metrics, listen=numbered(config.metrics.listen, int(place.name) - 1))
-        self._environment = _environment(replace(config, member=member, metrics=metrics), os.environ)
+        self._environment = children.environment(replace(config, member=member, metrics=metrics), os.environ)
 
     async def start(self) -> bool:
         """Start it; False while one that an earlier run has left behind is about to end."""
         starting = partial(
             spawn,
-            [*_PROGRAM, "gatherer", "--into", self.place],
+            [*children.PROGRAM, "gatherer", "--into", self.place],
             lock=self.place.with_name(f"{self.place.name}.lock"),
             log=self.log,
             grace_s=self.grace_s,
@@ -198,13 +196,6 @@ class Gatherer:
     def dies_often(self) -> bool:
         """Whether to start it once more would be too often."""
         return len(self.starts) > RESTARTS and trio.current_time() - self.starts[0] < WITHIN_S
-
-
-def _environment(config: Config, inherited: Mapping[str, str]) -> dict[str, str]:
-    """What a gatherer is told: this configuration, and nothing else of ours."""
-    ours = (*notify.VARIABLES, "GCS_")
-    others = {name: value for name, value in inherited.items() if not name.startswith(ours)}
-    return others | variables(config)
 
 
 class Gatherers:

@@ -28,7 +28,9 @@ from gcs.core.politeness import Turn, Workbench
 from gcs.core.urls import AFTER, PATH, url
 from gcs.fetch.outcome import Origin
 from gcs.fetch.robots import Inquiry
+from gcs.gatherer.given_up import GIVEN_UP, GivenUp
 from gcs.gatherer.job import Job
+from gcs.gatherer.returning import SOON_S, Returning
 from gcs.gatherer.territory import ALONE, Territory
 from gcs.store.records import HostCounts, Queued
 from gcs.store.store import Store
@@ -38,6 +40,12 @@ LOOKED_AT: Final = 2_000
 """Hosts in the store that are looked at before others have their turn."""
 PARKED: Final = 1024
 """URLs of a host that may be passed over before the host has to wait."""
+LOOKS: Final = 10
+"""How often pages that are due again are read before others have their turn."""
+CALLS: Final = 64
+"""Hosts that are called for old pages in one go, for some of them may have to rest."""
+SEEK_EVERY_S: Final = 0.25
+"""How often a host is sought that can be asked for a new page soon, while there was none."""
 AWAKE: Final = 10_000
 LONG_S: Final = 30.0
 """A host that rests for longer need not be awake for it."""
@@ -68,9 +76,21 @@ class Frontier:
     """Hosts with work, in an order that is polite and fair to all."""
 
     def __init__(
-        self, store: Store, bench: Workbench, *, territory: Territory = ALONE, awake: int = AWAKE
+        self,
+        store: Store,
+        bench: Workbench,
+        *,
+        territory: Territory = ALONE,
+        awake: int = AWAKE,
+        returning: Returning | None = None,
     ) -> None:
         self._store, self._bench, self._limit = store, bench, awake
+        self.returning = returning
+        """The pages that are visited again, if any are."""
+        self.given_up = GivenUp()
+        self._soon: Site | None = None
+        """One that can be asked for a new page soon, when last seen."""
+        self._seek_at = 0.0
         self._territory = territory
         self._sites: dict[str, Site] = {}
         self._unlocated: deque[Site] = deque()
@@ -108,6 +128,65 @@ class Frontier:
                 self._waiting = None
             elif counts.queued and counts.host not in self._sites and counts.host not in self._aside:
                 self._rouse(counts.host, now)
+        if self.returning is not None:
+            self._look_for_old(self.returning, now)
+
+    # Pages that are visited again
+
+    def _look_for_old(self, returning: Returning, now: float) -> None:
+        returning.rouse(now)
+        for _ in range(LOOKS):
+            if len(self.given_up) >= GIVEN_UP:
+                return
+            found = returning.look(now, self._territory.may_fetch)
+            if not found:
+                return
+            returning.add(self.given_up.claim(found, now))
+
+    def _call(self, returning: Returning, now: float, *, owed: bool) -> bool:
+        """Have a host asked for an old page; whether there is one to be asked."""
+        host = returning.call(owed=owed)
+        if host is None:
+            return False
+        if host in self._aside:
+            self._store.put_back_visits(each.queued.key for each in returning.drop(host))
+            return True
+        site = self._sites.get(host)
+        if site is None:
+            site = self._sites[host] = Site(host, self._store.host(host).done)
+        self._awaken(site, now)
+        if owed:
+            self._bench.hurry(host, now)
+        return True
+
+    @property
+    def old(self) -> int:
+        """Pages that are due again, and wait for their hosts."""
+        return len(self.returning) if self.returning is not None else 0
+
+    @property
+    def has_old(self) -> bool:
+        """Whether pages that are due again have not been taken yet, whatever they wait for."""
+        if self.returning is None:
+            return False
+        return bool(self.old or self.given_up or self._store.has_barred_visits)
+
+    def give_up(self, host: str, cause: str, now: float) -> None:
+        """Let the pages of a host that are due again fail, until it answers."""
+        if self.returning is not None:
+            self.given_up.add(host, cause, now)
+            self.given_up.claim(self.returning.forget(host), now)
+
+    def began(self, job: Job) -> None:
+        """A URL is asked for: it counts for the proportion of new and old ones."""
+        returning = self.returning
+        if returning is None:
+            return
+        if job.again is None:
+            if len(returning):
+                returning.share.took_new()
+        elif job.is_owed:
+            returning.share.took_old()
 
     def _rouse(self, host: str, now: float) -> None:
         if self._territory.extent(host) is Extent.NONE:
@@ -157,6 +236,7 @@ class Frontier:
                 del self._sites[host]
                 self._bench.sleep(host)
         self._missed = True
+        self.put_back_old()
 
     def site(self, host: str) -> Site | None:
         """A host, if it is awake."""
@@ -190,6 +270,8 @@ class Frontier:
         if until - now < LONG_S or self._sites.get(site.host) is not site:
             return []
         self._put_back(site)
+        if self.returning is not None:
+            self._store.put_back_visits(each.queued.key for each in self.returning.drop(site.host))
         del self._sites[site.host]
         self._bench.sleep(site.host)
         self._aside[site.host] = until
@@ -250,21 +332,70 @@ class Frontier:
 
     def take(self, now: float) -> tuple[Turn, Site] | None:
         """The next host that may be asked now; None when there is none."""
+        returning = self.returning
+        if returning is not None and len(returning):
+            while returning.share.owed and self._call(returning, now, owed=True):
+                pass
         turn = self._bench.take(now)
+        if turn is None and returning is not None and len(returning):
+            for _ in range(CALLS):
+                if turn is not None or self._has_new_soon(now) or not self._call(returning, now, owed=False):
+                    break
+                turn = self._bench.take(now)
         return None if turn is None else (turn, self._sites[turn.host])
 
-    def next_job(self, site: Site, now: float) -> Job | None:
+    def _has_new_soon(self, now: float) -> bool:
+        """Whether something new waits only for its host's delay; what waits for longer does not count."""
+        if self._soon is not None and self._is_soon(self._soon, now):
+            return True
+        if self._soon is None and now < self._seek_at:
+            return False
+        self._soon = next((site for site in self._sites.values() if self._is_soon(site, now)), None)
+        self._seek_at = now + SEEK_EVERY_S
+        return self._soon is not None
+
+    def _is_soon(self, site: Site, now: float) -> bool:
+        is_awake = bool(site.window) and self._sites.get(site.host) is site
+        return is_awake and self._bench.may_come(site.host, now, now + SOON_S)
+
+    def next_job(self, site: Site, now: float, *, only_new: bool = False) -> Job | None:
         """The next URL of a host; None when it has no more. A host without more goes to sleep."""
         if self._sites.get(site.host) is not site:
             return None  # it fell asleep meanwhile, and whoever woke it again has its URLs
-        job = Job.of(site.window.popleft()) if site.window else None
+        job = None
+        if self.returning is not None and not only_new:
+            job = self._next_old(self.returning, site, now)
+        if job is None and site.window:
+            job = Job.of(site.window.popleft())
         self._sleep_if_idle(site, now)
         return job
 
+    def _next_old(self, returning: Returning, site: Site, now: float) -> Job | None:
+        """A page to be visited again, if the host was called for it, or one is owed."""
+        host = site.host
+        owed = returning.called.get(host, True)
+        if host not in returning.called and not (returning.share.owed and returning.has(host)):
+            return None
+        again = returning.next_of(host, now)
+        if again is None:
+            return None
+        job = Job.revisit(again)
+        job.is_owed = owed
+        return job
+
+    def _is_called(self, site: Site) -> bool:
+        return self.returning is not None and site.host in self.returning.called
+
     def _sleep_if_idle(self, site: Site, now: float) -> None:
-        if not site.window and not self._fill(site, now) and not site.errands:
+        if site.window or self._is_called(site):
+            return
+        # It may have been woken for an errand when there was no place left.
+        has_place = len(self._sites) <= self._limit
+        if not (has_place and self._fill(site, now)) and not site.errands:
+            self._put_back(site)
             del self._sites[site.host]
             self._bench.sleep(site.host)
+            self._missed |= not has_place
 
     def put_first(self, job: Job) -> bool:
         """Let a URL that was taken be the next of its host; False if that is asleep, or not ours any more."""
@@ -285,3 +416,11 @@ class Frontier:
         for site in self._sites.values():
             self._put_back(site)
         self._sites.clear()
+        self.put_back_old()
+
+    def put_back_old(self) -> None:
+        """Put pages that are due again, and were not asked for, back into their lines."""
+        if self.returning is not None:
+            left = [*self.returning.clear(), *self.given_up.clear()]
+            self._store.put_back_visits(each.queued.key for each in left)
+            self._store.release_visits()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Final
 import structlog
 import trio
 
-from gcs.board import FINISHED, Board
+from gcs.board import Board
 from gcs.config import Config
 from gcs.core.traps import Novelty
 from gcs.core.tree import Expansion
@@ -24,6 +23,7 @@ from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.handover import HandOver
 from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
+from gcs.gatherer.mending import mend
 from gcs.gatherer.node import Node
 from gcs.gatherer.orders import Orders
 from gcs.gatherer.probing import Probes
@@ -37,7 +37,10 @@ from gcs.helper.desks import AMONG_GATHERERS, OpenDesk, of_gatherer
 from gcs.helper.lender import AMONG_GATHERERS_S, LONGEST_S, TRUST, Lender
 from gcs.helper.sites import Site
 from gcs.helper.worker import Badge, Worker
+from gcs.index.service import CATCH_UP_S
+from gcs.index.upkeep import upkeep
 from gcs.leader.leader import Leader
+from gcs.leader.ranker import Ranker
 from gcs.store.records import Batch, host_of
 from gcs.store.store import Store
 from gcs.summary import plugins
@@ -100,12 +103,13 @@ class Gatherer:
             epoch=node.epoch_of_rulings,
             barred=node.is_barred,
             members=lambda: len(membership.alive()),
-            again=partial(_again, node, board),
+            again=partial(mend, node, board),
+            leaves=node.gives_all_away,
             trust=store.get_meta(TRUST) or b"",
             probing=probes,
             world=world,
         )
-        node.barred = self.lender.shunned
+        node.barred, node.doubt = self.lender.shunned, self.lender.doubt
         self.leader = Leader(node, board, membership, exchange, delays=near.delays if near else dict)
         self._telling = Telling(node, board, membership, self.lender.scrutiny.trust)
         orders = Orders(node, board, exchange, self.leader, visitor)
@@ -129,6 +133,11 @@ class Gatherer:
         ]
         if near is not None:
             self._tasks.append(near.run)
+        if config.rank.every_s is not None:
+            self._tasks.append(Ranker(node, board, config.rank.every_s).run)
+        self._upkeep = upkeep(config, store)
+        if self._upkeep is not None:
+            self._tasks.append(self._upkeep.run)
 
     def _report(self, token: int) -> None:
         """A leader wants a report."""
@@ -145,6 +154,8 @@ class Gatherer:
             endings.append(await self.crawl.run())
             with trio.move_on_after(_LAST_WORD_S), suppress(TupleSpaceError):
                 await self._telling.tell()
+            if self._upkeep is not None:
+                await self._upkeep.caught_up(CATCH_UP_S)
             nursery.cancel_scope.cancel()
         return endings[0]
 
@@ -168,13 +179,6 @@ def _proximity(node: Node, board: Board, transport: Fetching, membership: Member
     node.crawl.on_hosts = near.noticed
     membership.further_reasons.append(near.reason)
     return near
-
-
-async def _again(node: Node, board: Board, keys: Sequence[str]) -> None:
-    """Fetch pages again that a helper was wrong about, as far as they are still ours."""
-    await node.crawl.commit(Batch(again=[each for each in keys if node.holdings.may_fetch(each)]))
-    with suppress(TupleSpaceError):
-        await board.take_down(FINISHED)
 
 
 def _prober(node: Node, transport: Fetching, readers: Plugins, open_desk: OpenDesk) -> Worker:

@@ -9,9 +9,11 @@ from typing import Any, Final
 import trio
 
 from gcs.core.holdings import Standing
+from gcs.core.reasons import REASONS
 from gcs.gatherer.crawl_meters import Begun, CrawlMeters, labelled
+from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.membership import STANDINGS, Membership
-from gcs.gatherer.node import REASONS, Node
+from gcs.gatherer.node import Node
 from gcs.helper.lender import Lender
 from gcs.helper.papers import Refusal
 from gcs.leader.leader import OUTCOMES, Leader
@@ -27,6 +29,7 @@ class Gathering:
     membership: Membership
     leader: Leader
     lender: Lender
+    exchange: Exchange
     begun: Begun
     ledger: Ledger
     facts: Mapping[str, Any]
@@ -116,6 +119,13 @@ METERS: Final[Sequence[Meter[Gathering]]] = (
         ("outcome",),
     ),
     Meter(
+        "gcs_rankings_total",
+        Kind.COUNTER,
+        "Rankings on schedule that this gatherer was elected for, by what came of them.",
+        lambda it: {(each,): it.node.rankings[each] for each in ("delivered", "failed")},
+        ("outcome",),
+    ),
+    Meter(
         "gcs_ranges",
         Kind.GAUGE,
         "Ranges of the URL space, by where they stand.",
@@ -158,6 +168,12 @@ METERS: Final[Sequence[Meter[Gathering]]] = (
         "Bytes of tuples about who fetches what.",
         lambda it: labelled({"sent": it.node.traffic.sent_bytes, "received": it.node.traffic.received_bytes}),
         ("direction",),
+    ),
+    Meter(
+        "gcs_tuples_unreadable_total",
+        Kind.COUNTER,
+        "What stood in the crawl's spaces in place of tuples, and was dropped.",
+        lambda it: it.exchange.unreadable,
     ),
     Meter(
         "gcs_remaining_seconds",
@@ -222,10 +238,16 @@ class GathererMeters:
     """The meters of a gatherer, those of its crawl included."""
 
     def __init__(
-        self, crawl: CrawlMeters, node: Node, membership: Membership, leader: Leader, lender: Lender
+        self,
+        crawl: CrawlMeters,
+        node: Node,
+        membership: Membership,
+        leader: Leader,
+        lender: Lender,
+        exchange: Exchange,
     ) -> None:
         self._crawl, self._node, self._membership = crawl, node, membership
-        self._leader, self._lender = leader, lender
+        self._leader, self._lender, self._exchange = leader, lender, exchange
 
     async def __call__(self) -> str:
         """What they say now."""
@@ -236,6 +258,7 @@ class GathererMeters:
             self._membership,
             self._leader,
             self._lender,
+            self._exchange,
             self._crawl.begun,
             node.store.ledger(),
             node.facts(),

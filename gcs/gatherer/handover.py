@@ -23,7 +23,8 @@ from gcs.core.origins import Origin
 from gcs.gatherer.exchange import Exchange, end_marker, manners, origins
 from gcs.gatherer.manners import Hosts
 from gcs.gatherer.node import Node
-from gcs.store.records import SEED, Batch, State
+from gcs.store.ranges import Which
+from gcs.store.records import Batch, State
 
 ROWS: Final = 2_000
 """Rows in a piece."""
@@ -146,7 +147,7 @@ class HandOver:
         for (place, _), _ in done:
             at: str | None = place[0]
             while at is not None:
-                some, at = self._store.keys(at, place[1], ROWS, passed=False)
+                some, at = self._store.keys(at, place[1], ROWS, Which.HELD)
                 keys += some
                 await trio.lowlevel.checkpoint()
                 if len(keys) >= RELEASED_AT_ONCE:
@@ -167,7 +168,7 @@ class HandOver:
         passed, epoch = self._store.counts().passed, self._node.on_disk[0]
         at: str | None = ""
         while at is not None:
-            keys, at = self._store.keys(at, None, ROWS, passed=True)
+            keys, at = self._store.keys(at, None, ROWS, Which.PASSED)
             await trio.lowlevel.checkpoint()
             told = self._node.witnesses(self._store.founds(keys))
             if told:
@@ -181,21 +182,15 @@ class HandOver:
 
     async def _tell_of_seeds(self) -> None:
         """Have another gatherer know of each seed that is ours: no page may name it."""
-        epoch, keys = self._node.on_disk[0], list[str]()
-        for number, (key, row) in enumerate(self._store.scan("", None)):
-            if row.state is not State.PASSED and row.via == SEED:
-                keys.append(key)
-            if number % ROWS == ROWS - 1 or len(keys) == ROWS:
-                await trio.lowlevel.checkpoint()
-                await self._tell_of(keys)
-                keys = []
-        await self._tell_of(keys)
+        epoch = self._node.on_disk[0]
+        at: str | None = ""
+        while at is not None:
+            keys, at = self._store.keys(at, None, ROWS, Which.SEEDS)
+            await trio.lowlevel.checkpoint()
+            if told := self._node.witnesses(self._store.founds(keys)):
+                await self._node.crawl.commit(Batch(told=told))
+                self._exchange.hurry()
         await self._node.told_of_seeds(epoch)
-
-    async def _tell_of(self, keys: Sequence[str]) -> None:
-        if told := self._node.witnesses(self._store.founds(keys)):
-            await self._node.crawl.commit(Batch(told=told))
-            self._exchange.hurry()
 
     # What was lost
 
@@ -214,7 +209,7 @@ class HandOver:
         """Pass on again whatever was passed into a range, or queue it if the range is ours now."""
         at: str | None = lost[0]
         while at is not None:
-            keys, at = self._store.keys(at, lost[1], ROWS, passed=True)
+            keys, at = self._store.keys(at, lost[1], ROWS, Which.PASSED)
             await trio.lowlevel.checkpoint()
             if keys:
                 own, passed = self._node.sorted_out(self._store.founds(keys), always=True)

@@ -135,8 +135,9 @@ class Inquiries:
             failure = self._cache.failure(site.origin)
             cause = Cause.ROBOTS_UNREACHABLE if failure is None else failure.reason.value
             visit = self._visitor.unanswered(job, cause, max(failed_before, rules.failures - 1), now)
+            is_lost = visit.state is State.DROPPED  # one that was visited before is done afterwards
             self._judged(visit)
-            if visit.state is State.DROPPED:
+            if is_lost:
                 self._under_way.give_up(site.host, cause, now)
             else:
                 self.set_aside(site, rules.until, now)

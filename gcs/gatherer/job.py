@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gcs.core.politeness import Turn
+from gcs.core.revisits.course import Seen
+from gcs.core.revisits.memory import MISSING, Memory
 from gcs.core.traps import Fingerprint
 from gcs.core.urls import url
 from gcs.fetch.outcome import Origin, Outcome
 from gcs.gatherer.links import Target
-from gcs.store.records import Found, Queued, State, host_of
+from gcs.store.records import Again, Found, Queued, State, host_of
+from gcs.summary.members import Member
 from gcs.summary.records import Document
 
 
@@ -25,6 +28,12 @@ class Job:
     path: str
     epoch: int = 0
     """That of what operators had ruled when it was taken."""
+    again: Again | None = None
+    """Set if it was visited before, and is visited again."""
+    memory: Memory | None = None
+    """What is remembered of that."""
+    is_owed: bool = True
+    """Whether that counts for the proportion of new pages and old ones."""
 
     @classmethod
     def of(cls, queued: Queued) -> Job:
@@ -32,6 +41,21 @@ class Job:
         address = url(queued.key)
         origin, path = Origin.split(address)
         return cls(queued, address, host_of(queued.key), origin, path)
+
+    @classmethod
+    def revisit(cls, again: Again) -> Job:
+        """The job of a page that is visited again."""
+        job = cls.of(again.queued)
+        job.again, job.memory = again, Memory.from_bytes(again.memory)
+        return job
+
+    def conditions(self) -> bytes:
+        """The header lines that ask for it only if it has changed since it was there the last time."""
+        if self.again is None or self.memory is None or self.again.status in MISSING:
+            return (
+                b""  # "not modified" would say of a page that was missing neither what it is nor its status
+            )
+        return self.memory.conditions()
 
 
 @dataclass(slots=True)
@@ -58,11 +82,36 @@ class Visit:
     is_page: bool = False
     """Whether there is something to read."""
     document: Document | None = None
+    was_apart: bool = False
+    """Whether it was read in another process."""
+    members: Sequence[Member] = ()
+    """What was inside of it, if so."""
+    brief: Document | None = None
+    """What a helper says, or would say, of what was read so: helpers only say what it is."""
     targets: Sequence[Target | None] = ()
     """What the links of the document mean, in their order; at level "links" perhaps only new ones."""
     found: list[Found] = field(default_factory=list)
     keep: bool = True
     """Whether the page and its summary are kept."""
+    is_same: bool = False
+    """Whether the bytes that came are those of the visit before."""
+    seen: Seen | None = None
+    """What another visit has found."""
+    change: float = 1.0
+    """C: how much of the links has changed since the visit before."""
+    hints: Sequence[tuple[str, float]] = ()
+    """Keys of which it says when they changed, as Unix time."""
+
+    @property
+    def is_kept_at_last(self) -> bool:
+        """Whether the bytes came again of a page whose body is in no record of its own yet."""
+        memory = self.job.memory
+        return self.is_same and self.keep and memory is not None and memory.kept_at < 0
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it was visited again, and found as it was."""
+        return self.seen is Seen.UNCHANGED
 
 
 class Loan:

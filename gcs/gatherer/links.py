@@ -8,14 +8,20 @@ not asked for since the last turn is forgotten at the next.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from enum import Enum, auto
-from typing import Final, Literal
+from itertools import repeat
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, cast
 
 import ada_url
 
 from gcs.core.urls import NO_CLEANING, PATH, Cleaning, Rejected, canonical, key
+from gcs.native import compiled, is_compiled
+
+if TYPE_CHECKING:
+    from gcs.native._compiled import Memo
 
 REMEMBERED: Final = 60_000
 _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:")
@@ -61,7 +67,12 @@ class _Sign(Enum):
 _MISS: Final = _Sign.MISS
 _DONE: Final = _Sign.DONE
 _Known = Target | Literal[_Sign.DONE] | None
-_Memo = dict[str, _Known]
+_Memo: TypeAlias = "dict[str, _Known] | Memo"
+_KEY: Final = os.urandom(16)
+
+
+def _memo() -> _Memo:
+    return compiled.Memo(_KEY) if is_compiled else {}
 
 
 class _Generation:
@@ -71,9 +82,17 @@ class _Generation:
 
     def __init__(self) -> None:
         self.by_root: dict[str, _Memo] = {}
-        self.absolute: _Memo = {}
+        self.absolute = _memo()
         self.targets: dict[str, Target] = {}
         self.size = 0
+
+
+class _Place(NamedTuple):
+    """Where links stand: the page by its canonical URL, and its site and directory, to which they relate."""
+
+    page: str
+    root: str
+    directory: str
 
 
 class Targets:
@@ -98,12 +117,11 @@ class Targets:
         return self._intern(canonical(url, self._cleaning))
 
     def resolve(
-        self, page: str, hrefs: Iterable[str], base: str = "", *, unsettled: bool = False
+        self, page: str, hrefs: Sequence[str], base: str = "", *, unsettled: bool = False
     ) -> list[Target | None]:
         """What each link of a page means; None for what cannot be crawled. `page` is a canonical URL.
 
         With `unsettled` those are left out about which nothing has to be decided, as far as that is known.
-        The loop is written out: it runs for every link of every page.
         """
         if self._young.size > self._generation:
             self._old, self._young = self._young, _Generation()
@@ -111,8 +129,53 @@ class Targets:
             page = self._based(page, base)
         slash = page.index("/", 8)
         root, path = page[:slash], page[slash:].partition("?")[0]
-        directory = path[: path.rindex("/") + 1]
-        absolute, relative = self._young.absolute, self._young.by_root.setdefault(root, {})
+        at = _Place(page, root, path[: path.rindex("/") + 1])
+        if root not in self._young.by_root:
+            self._young.by_root[root] = _memo()
+        resolve = self._resolve_compiled if is_compiled else self._resolve_expressed
+        return resolve(at, hrefs, unsettled=unsettled)
+
+    def _resolve_compiled(self, at: _Place, hrefs: Sequence[str], *, unsettled: bool) -> list[Target | None]:
+        """By the compiled loop, which does the same as `_each`."""
+
+        def learn(is_relative: bool, name: str, href: str) -> _Known:  # noqa: FBT001 - called from C
+            memo, root = (relative, at.root) if is_relative else (absolute, "")
+            return self._learn(memo, root, name, href, at.page)
+
+        def mean(is_relative: bool, name: str, href: str) -> _Known:  # noqa: FBT001 - called from C
+            return self._meant(at.root if is_relative else "", name, href, at.page)
+
+        absolute, relative = self._young.absolute, self._young.by_root[at.root]
+        return compiled.resolve_links(
+            hrefs,
+            at.directory,
+            cast("Memo", relative),
+            cast("Memo", absolute),
+            _DONE,
+            lambda href: self._unusual(href, at.page),
+            learn,
+            mean,
+            "settled",
+            unsettled,
+        )
+
+    def _resolve_expressed(self, at: _Place, hrefs: Sequence[str], *, unsettled: bool) -> list[Target | None]:
+        """Most links are remembered as they are written; those are looked up all at once."""
+        absolute = cast("dict[str, _Known]", self._young.absolute)
+        relative = cast("dict[str, _Known]", self._young.by_root[at.root])
+        known = list(map(relative.get, hrefs, map(absolute.get, hrefs, repeat(_MISS))))
+        if unsettled:
+            left = [href for href, meant in zip(hrefs, known, strict=True) if meant is not _DONE]
+            return self._each(at, left, unsettled=True)
+        left_at = [place for place, meant in enumerate(known) if meant is _MISS or meant is _DONE]
+        for place, target in zip(left_at, self._each(at, [hrefs[place] for place in left_at]), strict=True):
+            known[place] = target
+        return known  # type: ignore[return-value]  # the signs were replaced
+
+    def _each(self, at: _Place, hrefs: Iterable[str], *, unsettled: bool = False) -> list[Target | None]:
+        """What links of a page mean, one after another. The loop is written out: it runs very often."""
+        page, root, directory = at
+        absolute, relative = self._young.absolute, self._young.by_root[root]
         found: list[Target | None] = []
         for href in hrefs:
             if "#" in href:
@@ -199,9 +262,7 @@ def _from_above(directory: str, href: str) -> str:
 
 def unsettled(targets: Sequence[Target | None]) -> list[Target]:
     """Those about which something has to be decided, each once and from now on settled."""
-    fresh = []
-    for target in targets:
-        if target is not None and not target.settled:
-            target.settled = True
-            fresh.append(target)
+    fresh = list(dict.fromkeys([each for each in targets if each is not None and not each.settled]))
+    for target in fresh:
+        target.settled = True
     return fresh

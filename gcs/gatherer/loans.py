@@ -87,7 +87,7 @@ class Loans:
         """The next URLs of a host, up to the first that is kept."""
         jobs: list[Job] = []
         while len(jobs) < wish.most and site.window and not self._is_kept(site.window[0]):
-            job = self._under_way.next_allowed(site, rules, now)
+            job = self._under_way.next_allowed(site, rules, now, only_new=True)
             if job is None:
                 break
             if self._is_kept(job.queued):  # those before it were not allowed

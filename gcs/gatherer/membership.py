@@ -29,6 +29,7 @@ from gcs.core.rulings import Rulings
 from gcs.errors import ConfigError
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node, Received
+from gcs.gatherer.statistics import Statistics
 from tuplespace import Fenced, TupleSpaceError, election
 
 _IDLE_S: Final = 3.0
@@ -42,7 +43,9 @@ _WAIT_S: Final = 30.0
 _FIRST_LOOKS: Final = 2
 """A newcomer looks around so often before it takes a crawl for one that has no plan yet."""
 _LONG_LOOKS: Final = 30
-STANDINGS: Final = ("joining", "crawling", "paused", "draining", "finished", "left")
+CAUGHT_UP: Final = "caught up"
+"""It has nothing to do before the next page is due again."""
+STANDINGS: Final = ("joining", "crawling", "paused", "draining", "finished", CAUGHT_UP, "left")
 """What a gatherer can be doing."""
 _Round = dict[str, tuple[int, str, int, int]]
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -64,6 +67,8 @@ class Membership:
         """By member: its beat, and when that last grew by our clock."""
         self._returned: set[str] = set()
         """Those whose beat was seen to grow, since a charter said that they are gone, if one did."""
+        self._unheard: set[str] = set()
+        """Those whose beat has not grown since Redis was out of reach."""
         self._followed = 0
         """The epoch of the charter that was in force at the last look."""
         # A counter that goes on growing after a restart.
@@ -124,6 +129,10 @@ class Membership:
         departed = set(charter.departed if charter else ()) - self._returned
         return still | left | departed
 
+    def heard_of(self) -> set[str]:
+        """Ids of those that are alive, and not lost."""
+        return {each.id for each in self.alive()} - self.lost()
+
     def _forget_after_s(self, member: str) -> float:
         """One that said it counts on more time than we would give it has that time."""
         ours = self._node.config.member.forget_after_s
@@ -133,11 +142,32 @@ class Membership:
         """Those that are lost, and that no plan has counted as departed yet; also one that was drained."""
         left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
         charter = self._node.charter
-        return self.lost() - left - set(charter.departed if charter else ())
+        wanted = {to for each in self.members.values() for to in each.pulse.pending}
+        return self.lost() - left - set(charter.departed if charter else ()) - (self._ended() - wanted)
+
+    def _ended(self) -> set[str]:
+        """Those that believed the end and are gone: they have nothing to do by what they said last.
+
+        So it may be proven without them that all is over, whoever was started again since.
+        """
+        alive = self.heard_of()
+        return {
+            each.id
+            for each in self.members.values()
+            if each.id not in alive
+            and each.pulse.ended
+            and each.pulse.quiet
+            and each.pulse.epoch == self._node.epoch
+        }
 
     def is_settled(self) -> bool:
-        """Whether all that are not lost follow the same charter, and no range is on its way between them."""
+        """Whether all that are not lost follow the same charter, and no range is on its way between them.
+
+        Not before all were heard again, if Redis was out of reach: it may have lost what they said last.
+        """
         lost, epoch = self.lost(), self._node.epoch
+        if (self._unheard & self._seen.keys()) - lost:
+            return False
         charter = self._node.charter
         expected = {*(charter.members if charter else ()), *self.members} - lost
         for each in expected:
@@ -169,6 +199,7 @@ class Membership:
                 # Nobody is lost for what could not be seen.
                 now = trio.current_time()
                 self._seen = {each: (beat, now) for each, (beat, _) in self._seen.items()}
+                self._unheard = self._seen.keys() - {self._node.id}
                 self._first_round = None
             is_ending = self._first_round is not None or self._since_end is not None
             every_s = self._node.config.member.heartbeat_s
@@ -230,7 +261,7 @@ class Membership:
             facts=self._facts(),
         )
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> Statistics:
         return {**self._node.facts(), "beat_s": round(self._beat_s, 3)}
 
     def standing(self) -> str:
@@ -243,7 +274,7 @@ class Membership:
         if node.charter is None or node.id not in node.charter.members:
             return "joining"
         if node.finished:
-            return "finished"
+            return CAUGHT_UP if node.config.revisit.is_standing else "finished"
         return "paused" if node.rulings.is_paused(node.name) else "crawling"
 
     async def _look_around(self) -> None:
@@ -258,6 +289,7 @@ class Membership:
         self._watch()
         self._refuse_namesakes()
         self._exchange.heard(list(self.members.values()))
+        self._join_round()
         now = await self._board.now()
         await self._follow(now)
         if now.get(boards.CHARTER, (0, b""))[0] <= node.epoch:
@@ -279,6 +311,8 @@ class Membership:
             if each not in self._seen or self._seen[each][0] != beat:
                 if each in self._seen:
                     self._returned.add(each)
+                    if beat > self._seen[each][0]:
+                        self._unheard.discard(each)
                 self._seen[each] = (beat, now)
         self._seen = {each: self._seen[each] for each in known}
         if charter is not None and charter.epoch != self._followed:
@@ -286,6 +320,15 @@ class Membership:
             self._returned -= set(charter.departed)
 
     # What follows
+
+    def _join_round(self) -> None:
+        """Of those who visit every page once more, all go by who began first: pages change hands."""
+        if self._node.crawl.round_at is None:
+            return
+        # What is left of an earlier round says nothing: it does not beat.
+        others = [self.members[each].pulse for each in self._returned if each in self.members]
+        begun = [each.facts.get("round_at") for each in others if each.standing != "left"]
+        self._node.crawl.round_began(min((float(at) for at in begun if at), default=math.inf))
 
     async def _follow(self, now: Mapping[str, tuple[int, bytes]]) -> None:
         """See what is newer, and put up again what Redis has lost."""
@@ -312,7 +355,9 @@ class Membership:
         if ended:
             node.crawl.release(ended)
         node.gone = frozenset(self._gone())
-        node.finished = self._has_ended(*now.get(boards.FINISHED, (0, b"")))
+        node.finished = self._has_ended(*now.get(boards.FINISHED, (0, b"")), epoch)
+        if boards.FINISHED in now and node.config.revisit.is_standing and not node.crawl.has_caught_up:
+            await self._board.take_down(boards.FINISHED)
         await self._leave_if_done()
 
     async def follow(self) -> None:
@@ -387,7 +432,7 @@ class Membership:
         """Who was drained leaves when nobody has anything for it, and others know what it knew."""
         node = self._node
         charter = node.charter
-        if not node.draining or charter is None or node.id in charter.members or not node.is_quiet():
+        if charter is None or not node.gives_all_away() or not node.is_quiet():
             return
         others = {*charter.members, *self.members} - self.lost() - {node.id}
         heard = [self.members[each].pulse for each in others if each in self.members]
@@ -481,10 +526,11 @@ class Membership:
         charter, lost = self._node.charter, self.lost()
         if charter is None or self._since_end is not None or not self.is_settled():
             return None
-        if self.missing() or any(each in lost for each in charter.members):
+        ended = self._ended()
+        if self.missing() or any(each in lost for each in charter.members if each not in ended):
             return None  # what it had has to be found again first
-        members = {each: member for each, member in self.members.items() if each not in lost}
-        if not members or any(each not in members for each in charter.members if each not in lost):
+        members = {each: member for each, member in self.members.items() if each not in lost | ended}
+        if not members or any(each not in members for each in charter.members if each not in lost | ended):
             return None
         pulses = {each: member.pulse for each, member in members.items()}
         if not all(pulse.quiet and pulse.epoch == charter.epoch for pulse in pulses.values()):
@@ -516,8 +562,8 @@ class Membership:
             self._first_round = None
             self._wake.set()
 
-    def _has_ended(self, token: int, data: bytes) -> bool:
-        """Whether the end was declared, and all say once more that nothing has come since.
+    def _has_ended(self, token: int, data: bytes, epoch: int) -> bool:
+        """Whether the end was declared, after the plan of an epoch, and all say that nothing has come since.
 
         A seed that was taken at that very moment shows in the beats of whoever took it; so everybody waits
         for two more of each, and those who go say so. For one that was active, started again or came since,
@@ -527,7 +573,8 @@ class Membership:
         quiet: dict[str, tuple[str, int]] = msgpack.unpackb(data, use_list=False) if data else {}
         unchanged = quiet.get(node.id) == (node.incarnation, node.crawl.activity)
         is_quiet = node.is_quiet() if node.charter else not node.store.counts().queued
-        if token <= node.epoch or not is_quiet or not (unchanged or self._is_last_of(quiet)):
+        is_newest = token > max(node.epoch, epoch)
+        if not is_newest or not is_quiet or not (unchanged or self._is_last_of(quiet)):
             self._since_end = None
             return False
         if self._since_end is None or self._since_end[0] != token:
@@ -545,11 +592,19 @@ class Membership:
         )
 
     def _is_last_of(self, quiet: Mapping[str, tuple[str, int]]) -> bool:
-        """Whether all the others of those who were quiet have said that they saw the end."""
+        """Whether all the others of those who were quiet have said that they saw the end.
+
+        And are heard, or gone: one that was started again meanwhile has not said anything else yet.
+        """
         me, charter = self._node.id, self._node.charter
         others = [self.members.get(each) for each in quiet if each != me]
         is_counted = me in quiet or charter is None or me not in charter.members
-        return bool(quiet) and is_counted and all(each is not None and each.pulse.ended for each in others)
+        silent = self.heard_of() - self._returned
+        return (
+            bool(quiet)
+            and is_counted
+            and all(each is not None and each.pulse.ended and each.id not in silent for each in others)
+        )
 
 
 def namesake(node: Node) -> ConfigError:

@@ -11,9 +11,9 @@ import bisect
 import math
 import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgpack
 import structlog
@@ -22,10 +22,12 @@ import trio
 from gcs.config import Config
 from gcs.core.holdings import Charter, Extent, Holdings, Range, Standing
 from gcs.core.origins import Origin, Origins
+from gcs.core.reasons import main_reason
 from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
 from gcs.core.urls import part
 from gcs.gatherer.reload import Ruled, ruled
+from gcs.gatherer.statistics import Figures
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
 from gcs.traffic import Traffic
@@ -62,33 +64,15 @@ class Received:
     ends: list[tuple[str, Range]] = field(default_factory=list)
     """By sender."""
     origins: list[Origin] = field(default_factory=list)
+    doubted: list[str] = field(default_factory=list)
+    """Keys of pages that somebody was wrong about."""
 
     def add(self, other: Received) -> None:
         """Take in more."""
         self.batch.add(other.batch)
         self.ends += other.ends
         self.origins += other.origins
-
-
-REASONS: Final = (
-    "operator",
-    "lost",
-    "drain",
-    "join",
-    "first",
-    "idle",
-    "imbalance",
-    "locality",
-    "proximity",
-    "event",
-)
-"""Why there can be a new plan, what counts most first. An event is one that the configuration names."""
-
-
-def main_reason(reason: str) -> str:
-    """The one of the reasons for a plan that counts most."""
-    words = {each.partition(":")[0] for each in reason.split(", ")}
-    return next((each for each in REASONS if each in words), REASONS[-1])
+        self.doubted += other.doubted
 
 
 def name_of(config: Config) -> str:
@@ -153,11 +137,14 @@ class Node:
         self._testified = -1
         self.taking_in = 0
         """Seeds and orders that are on their way from Redis to the disk."""
-        self.outbox_is_full = False
         self.plans: Counter[str] = Counter()
         """Plans adopted by this process, by reason."""
+        self.rankings: Counter[str] = Counter()
+        """Rankings for which this process was elected: those that were delivered, and those that failed."""
         self.barred: Callable[[], Sequence[str]] = list
         """The helpers that are not believed any more here."""
+        self.doubt: Callable[[Iterable[str]], None] = lambda _: None
+        """Have pages fetched again, here or elsewhere; it is kept with the next batch."""
         self.changed = trio.Event()
         """Set, and replaced, whenever charter or holdings have changed."""
 
@@ -187,6 +174,8 @@ class Node:
         before, self._ruled = self._ruled, ruled(self.given, self.rulings.settings, self.name)
         if self._crawl is not None and self.config.fetch != before.config.fetch:
             self._crawl.set_delays(self.config.fetch)
+        if self._crawl is not None and self.config.revisit != before.config.revisit:
+            self._crawl.set_revisits(self.config.revisit)
         if self._crawl is not None:
             self._crawl.bench.set_host_delays(self.rulings.delays)
         if self._ruled.origins and self.config != before.config:
@@ -227,6 +216,11 @@ class Node:
             else:
                 passed.append(Passed(to, each, always))
         return own, passed
+
+    @property
+    def outbox_is_full(self) -> bool:
+        """Whether so much waits for others that no more fetches are to be begun."""
+        return self.store.waiting_bytes > self.config.exchange.outbox_bytes
 
     def witnesses(self, found: Sequence[Found]) -> list[tuple[str, Found]]:
         """URLs with another gatherer than their owner, which is to know of them, should the owner be lost.
@@ -279,8 +273,13 @@ class Node:
 
     def is_over(self) -> bool:
         """When all gatherers are known to have finished and this one is to end then, or when it has left."""
-        ends = self.finished and self.has_told_the_end and self.config.member.leave_when_finished
+        ends = self.finished and self.has_told_the_end and self.leaves_when_finished
         return self.has_left or ends
+
+    @property
+    def leaves_when_finished(self) -> bool:
+        """Whether it ends with the crawl; with a standing policy of visits that has only caught up."""
+        return self.config.member.leave_when_finished and not self.config.revisit.is_standing
 
     # Quiet
 
@@ -290,6 +289,7 @@ class Node:
             self.charter is not None
             and not self.store.counts().queued
             and self.crawl.is_idle
+            and self.crawl.has_caught_up
             and not self.taking_in
             and not self.resend
             and not any(self.refetch)
@@ -299,7 +299,7 @@ class Node:
             and not any(box.next > box.first for box in self.store.outboxes().values())
         )
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Figures:
         """The statistics that are published with every heartbeat."""
         counts, tally, boxes = self.store.counts(), self.crawl.tally, self.store.outboxes().values()
         pages, seconds = self.crawl.paces.total
@@ -315,6 +315,11 @@ class Node:
             "under_way": self.crawl.busy,
             "lent": self.crawl.loans.lent,
             "helped": tally.helped,
+            "visited_again": tally.visits.total(),
+            "changed": tally.visits["changed"],
+            "round_at": self.crawl.round_at,
+            "returns": self.config.revisit.is_standing,
+            "next_visit_at": None if math.isinf(at := self.crawl.next_visit_at) else round(at, 3),
             "outbox": sum(box.entries for box in boxes),
             "outbox_bytes": sum(box.bytes for box in boxes),
             "outbox_is_full": self.outbox_is_full,
@@ -407,6 +412,7 @@ class Node:
                 came = [Origin(sender, *place, self.clock()) for sender, place in ends]
                 origins = Origins([*origins, *received.origins, *came])
                 batch.meta |= {HOLDINGS: after.to_bytes(), ORIGINS: origins.to_bytes()}
+            self.doubt(received.doubted)
             await self.crawl.commit(batch)
             self.origins = origins
             if ends:
@@ -488,6 +494,10 @@ class Node:
         self.draining = True
         await self.crawl.commit(Batch(meta={DRAINING: b"yes"}))
         self._tell()
+
+    def gives_all_away(self) -> bool:
+        """Whether this gatherer leaves, and nothing is to be its own any more."""
+        return self.draining and self.charter is not None and self.id not in self.charter.members
 
     def has_testified(self) -> bool:
         """Whether others know of all that was passed on here; if not, that is begun."""

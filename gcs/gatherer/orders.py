@@ -16,13 +16,20 @@ import trio
 
 from gcs import board as boards
 from gcs.board import Board, Wish
+from gcs.core.reasons import OPERATOR
 from gcs.core.urls import Rejected, part, readable
 from gcs.gatherer import testimony
 from gcs.gatherer.book import book_of, dropped_of
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node
+from gcs.gatherer.searches import Searches
 from gcs.gatherer.visit import Visitor
+from gcs.index import FORGOTTEN
+from gcs.index.feed import with_forgotten
+from gcs.index.records import Forgotten
 from gcs.leader.leader import Leader
+from gcs.rank import taking
+from gcs.store.ranges import Which
 from gcs.store.records import Batch, State
 from tuplespace import TupleError, TupleSpaceError
 
@@ -42,6 +49,7 @@ class Orders:
     ) -> None:
         self._node, self._board, self._exchange = node, board, exchange
         self._leader, self._visitor = leader, visitor
+        searches = Searches(node)
         self._handlers: dict[str, _Handler] = {
             "drain": self._drain,
             "audit": self._audit,
@@ -51,7 +59,11 @@ class Orders:
             "forget": self._forget,
             "plan": self._plan,
             "why": self._why,
+            taking.ORDER: self._priorities,
+            taking.FILE: self._file,
             "turns": self._turns,
+            "search": searches.search,
+            "newest": searches.newest,
         }
 
     # Seeds
@@ -206,20 +218,37 @@ class Orders:
         """Remove all rows with a prefix."""
         start, end = part(str(arguments["prefix"]))
         count = 0
-        for passed in (False, True):
+        for which in (Which.HELD, Which.PASSED):
             at: str | None = start
             while at is not None:
-                keys, at = self._node.store.keys(at, end, _AT_ONCE, passed=passed)
+                keys, at = self._node.store.keys(at, end, _AT_ONCE, which)
                 await trio.lowlevel.checkpoint()
                 if keys:
                     await self._node.crawl.commit(Batch(erased=keys))
                     count += len(keys)
         self._node.crawl.forget_targets()
+        fresh = Forgotten(start, end, round(self._node.clock() * 1e6))
+        kept = with_forgotten(self._node.store.get_meta(FORGOTTEN), fresh)
+        await self._node.crawl.commit(Batch(meta=kept))
         return {"forgotten": count}
+
+    async def _priorities(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep what a ranking says of URLs that are here."""
+        rows, ranking = taking.heard(arguments)
+        batch = taking.batch_of(rows, ranking, self._node.store.get_meta(taking.RANKING))
+        if batch is None:
+            return {"error": "it has the priorities of a newer ranking"}
+        committed = await self._node.crawl.commit(batch)
+        return {"taken": len(rows), "known": sum(each.key in committed.ranked for each in rows)}
+
+    async def _file(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """Write all summaries and links into files, however few they are: somebody is going to read them."""
+        store = self._node.store
+        return {"files": len(await self._node.world.offload(partial(store.flush_segments, everything=True)))}
 
     async def _plan(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What a new plan would be, without making it one."""
-        wish = Wish(boards.OPERATOR, "", str(arguments["method"]))
+        wish = Wish(OPERATOR, "", str(arguments["method"]))
         charter = await self._leader.lead([wish], dry=True)
         if charter is None:
             return {"error": "it has not adopted the newest plan yet; ask again"}

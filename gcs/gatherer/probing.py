@@ -42,6 +42,10 @@ class Probes:
         """The gatherer that should try a page of a host."""
         return self._locality.wanted(self._sites.of(host)) if self._look() else None
 
+    def given(self, host: str, gatherer: str) -> None:
+        """A page of a host was given to it."""
+        self._locality.given(self._sites.of(host), gatherer)
+
     def took(self, host: str, seconds: float) -> None:
         """A page of a host was fetched here."""
         if self._look():

@@ -11,6 +11,8 @@ from typing import Final
 
 from gcs.config import SETTINGS, Config, Setting
 from gcs.core.rulings import ALL
+from gcs.errors import ConfigError
+from gcs.gatherer.revisiting import table_of
 
 AT_ONCE: Final = frozenset(
     {
@@ -21,6 +23,7 @@ AT_ONCE: Final = frozenset(
         "member.forget_after",
         "member.leave_when_finished",
         "placement.split_hosts",
+        *(name for name, each in SETTINGS.items() if each.section == "revisit" and each.field != "once"),
         *(name for name, each in SETTINGS.items() if each.section in ("exchange", "rebalance", "partition")),
     }
 )
@@ -74,6 +77,14 @@ def ruled(given: Config, settings: Mapping[str, Mapping[str, str]], gatherer: st
             ignored[name] = "it needs a restart, with the setting in the configuration"
             continue
         config, origins[name] = wanted, who
+    try:
+        table_of(config.revisit)
+    except ConfigError as error:
+        # What was read is possible, so it is what was set, each or all of it.
+        config = replace(config, revisit=replace(given.revisit, alpha=config.revisit.alpha))
+        bounds = [name for name in origins if SETTINGS[name].section == "revisit" and name != "revisit.alpha"]
+        ignored |= {name: str(error) for name in bounds}
+        origins = {name: who for name, who in origins.items() if name not in bounds}
     return Ruled(config, origins, ignored)
 
 

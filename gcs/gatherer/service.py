@@ -5,6 +5,7 @@ The watchdog is fed while scheduler, store and exchange answer. An event loop th
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable
 from typing import Final
@@ -13,10 +14,11 @@ import trio
 
 from gcs.config import Config
 from gcs.core import vitals
+from gcs.core.dates import for_people
 from gcs.core.vitals import UNWATCHED_S
 from gcs.errors import GcsError
 from gcs.gatherer.exchange import Exchange
-from gcs.gatherer.membership import Membership
+from gcs.gatherer.membership import CAUGHT_UP, Membership
 from gcs.gatherer.node import Node
 from gcs.gatherer.reload import reloaded
 from gcs.notify import Notifier
@@ -65,6 +67,8 @@ class Service:
         for_s, pages = now - self._told_at, crawl.pages - self._pages
         self._told_at, self._pages = now, crawl.pages
         doing = "stopping" if crawl.interrupted else self._membership.standing()
+        if doing == CAUGHT_UP and not math.isinf(at := crawl.next_visit_at):
+            doing += f", next page due at {for_people(at)}"
         if crawl.writer.waits_for_room:
             doing += ", waiting for room on the disk"
         rate = pages / for_s if for_s > 0 else 0.0

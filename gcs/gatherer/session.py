@@ -35,6 +35,8 @@ from gcs.gatherer.parts import Fleet
 from gcs.gatherer.seeds import cleaning, seed_url
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.visit import Visitor
+from gcs.index.service import CATCH_UP_S
+from gcs.index.upkeep import Upkeep, is_embedded, upkeep
 from gcs.process import Process
 from gcs.store.errors import StoreError
 from gcs.store.records import Counts
@@ -69,6 +71,8 @@ class Request:
     """Whether the web page is served meanwhile."""
     stay: bool = False
     """Whether it is served on after the end, until Ctrl-C."""
+    revisit: bool = False
+    """Whether every page is visited once more."""
 
 
 def crawl(config: Config, request: Request) -> ExitCode:
@@ -96,7 +100,12 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
         if config.fetch.agent:
             about["http-header-user-agent"] = config.fetch.agent
         with Store.open(
-            request.directory, config.store, resume=request.resume, name=config.crawl.name, about=about
+            request.directory,
+            config.store,
+            resume=request.resume,
+            name=config.crawl.name,
+            about=about,
+            finely=is_embedded(config),
         ) as store:
             if not seeds and not store.counts().accepted:
                 raise UsageError(_NO_SEEDS)
@@ -118,7 +127,8 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
             running.seed(visitor.seeds(seeds), kept)
             process = Process("crawl", config.member.name, config.crawl.name, partial(_trouble, running))
             measured = CrawlMeters(running, store, transport)
-            return await _watched(running, store, request, partial(monitored.serve, process, measured))
+            serve = partial(monitored.serve, process, measured)
+            return await _watched(running, store, request, serve, upkeep(config, store))
 
 
 def _trouble(running: Crawl) -> str:
@@ -130,13 +140,19 @@ def checked(config: Config, request: Request, *, begun: bool) -> list[str]:
     targets = Targets(cleaning(config))
     seeds = [seed_url(targets, each) for each in request.seeds]
     Admission(config, year=datetime.now(UTC).year)
+    if request.revisit and not begun:
+        raise UsageError(f"{request.directory} holds no crawl whose pages could be visited again.")
     if not seeds and not (request.resume and begun):
         raise UsageError(_NO_SEEDS)
     return seeds
 
 
 async def _watched(
-    running: Crawl, store: Store, request: Request, serve: Callable[[], Awaitable[None]]
+    running: Crawl,
+    store: Store,
+    request: Request,
+    serve: Callable[[], Awaitable[None]],
+    beside: Upkeep | None,
 ) -> ExitCode:
     console = Console(running, store, sys.stderr)
     endings: list[Ending] = []
@@ -144,7 +160,11 @@ async def _watched(
         nursery.start_soon(_obey_signals, running, console, nursery.cancel_scope)
         nursery.start_soon(console.show)
         nursery.start_soon(serve)
+        if beside is not None:
+            nursery.start_soon(beside.run)
         endings.append(await running.run())
+        if beside is not None:
+            await beside.caught_up(CATCH_UP_S)
         nursery.cancel_scope.cancel()
     console.clear()
     if not endings:
@@ -167,7 +187,8 @@ def sum_up(screen: Screen, request: Request, ending: Ending, tally: Tally, count
 
 def again(request: Request) -> str:
     """The command that goes on with a crawl."""
-    return f"gcs crawl --resume --into {shlex.quote(str(request.directory))}"
+    how = "--revisit" if request.revisit else "--resume"
+    return f"gcs crawl {how} --into {shlex.quote(str(request.directory))}"
 
 
 async def _obey_signals(running: Crawl, console: Console, scope: trio.CancelScope) -> None:

@@ -19,7 +19,7 @@ from gcs.summary.language import is_code
 if TYPE_CHECKING:
     from gcs.core.estimate import Progress
 
-VERSION: Final = 2
+VERSION: Final = 3
 _TABLE: Final = 500
 _HISTORY: Final = 400
 _RECENT_S: Final = 10.0
@@ -33,6 +33,8 @@ class Tally:
     size_bytes: int = 0
     helped: int = 0
     """Those of the pages that helpers have fetched."""
+    visits: Counter[str] = field(default_factory=Counter)
+    """Visits to pages that were fetched before, by what they have found."""
     statuses: Counter[int] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -50,6 +52,10 @@ class Tally:
         self.hosts.add_repeated(host, 1)
         if is_code(language):
             self.languages[language] += 1
+
+    def visited_again(self, seen: str) -> None:
+        """Count another visit to a page."""
+        self.visits[str(seen)] += 1
 
     def failed(self, reason: str) -> None:
         """Count a URL that got no answer, or was given up."""
@@ -69,6 +75,7 @@ class Tally:
             self.pages += other.pages
             self.size_bytes += other.size_bytes
             self.helped += other.helped
+            self.visits += other.visits
             self.statuses += other.statuses
             self.languages += other.languages
             self.reasons += other.reasons
@@ -95,6 +102,7 @@ class Tally:
             self.history,
             self._every,
             self.helped,
+            dict(self.visits),
         ]
         packed: bytes = msgpack.packb(state)
         return packed
@@ -117,6 +125,7 @@ class Tally:
             history=[(done, accepted) for done, accepted in state[8]],
             _every=state[9],
             helped=state[10],
+            visits=Counter(state[11]),
         )
 
 

@@ -12,6 +12,7 @@ from gcs.core.urls import url
 from gcs.fetch.outcome import Origin
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.links import Target
+from gcs.gatherer.next_visit import told
 from gcs.gatherer.node import Node
 from gcs.store.records import Row, State, host_of
 
@@ -56,6 +57,7 @@ def tell(node: Node, admission: Admission, address: str) -> dict[str, Any]:
     origin, path = Origin.split(address)
     rulings = node.rulings
     outlook = crawl.bench.outlook(host, now)
+    courses = crawl.revisiting.courses if crawl.revisiting is not None else None
     return {
         "row": known(row) if row else None,
         "order": row.state.value if row else -1,
@@ -70,6 +72,7 @@ def tell(node: Node, admission: Admission, address: str) -> dict[str, Any]:
         "paused": rulings.is_paused(node.name),
         "rests": rulings.rests(key, now),
         "barred": rulings.is_barred(key),
+        "revisit": told(node.config.revisit, key, node.store.remembered(key), courses),
         "host": outlook._asdict() if outlook else None,
     }
 

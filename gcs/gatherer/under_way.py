@@ -58,28 +58,29 @@ class UnderWay:
         """The outcomes of these are on disk."""
         self._keys.difference_update(keys)
 
-    def next_job(self, site: Site, now: float) -> Job | None:
+    def next_job(self, site: Site, now: float, *, only_new: bool = False) -> Job | None:
         """The next URL of a host, whatever it is; None when it has no more."""
-        job = self._frontier.next_job(site, now)
+        job = self._frontier.next_job(site, now, only_new=only_new)
         if job is not None:
             self._keys.add(job.queued.key)
         return job
 
-    def next_allowed(self, site: Site, rules: Rules, now: float) -> Job | None:
+    def next_allowed(self, site: Site, rules: Rules, now: float, *, only_new: bool = False) -> Job | None:
         """The next URL of a host that nothing forbids by now; those before it are dropped, some at a time."""
         for _ in range(DROPPED_AT_ONCE):
-            job = self.next_job(site, now)
+            job = self.next_job(site, now, only_new=only_new)
             if job is None:
                 return None
-            if site.pages >= self._budget:
+            if site.pages >= self._budget and job.again is None:
                 refused: Visit | None = self._visitor.lost(job, Cause.BUDGET, now)
             elif not rules.allowed(job.path):
                 refused = self._visitor.forbidden(job, now)
             else:
                 refused = self._visitor.unwanted(job, now)
             if refused is None:
-                site.pages += 1
+                site.pages += job.again is None
                 job.epoch = self._epoch()
+                self._frontier.began(job)
                 return job
             self._judged(refused)
         return None
@@ -100,12 +101,15 @@ class UnderWay:
         """Queue a URL again of which nothing has come."""
         key = job.queued.key
         self._keys.discard(key)
-        if not self._frontier.put_first(job):
+        if job.again is not None:
+            self._store.put_back_visits([key])
+        elif not self._frontier.put_first(job):
             self._store.give_back([key])
             self._frontier.wake([job.host], self._clock())
 
     def give_up(self, host: str, cause: str, now: float) -> None:
-        """Drop all that is queued for a host: some now, the rest in its following turns."""
+        """Drop all that is queued for a host, some now, the rest in its turns; what is due again fails."""
+        self._frontier.give_up(host, cause, now)
         site = self._frontier.site(host)
         if site is not None:
             site.given_up = cause
@@ -118,3 +122,9 @@ class UnderWay:
             if job is None:
                 return
             self._judged(self._visitor.lost(job, site.given_up, now))
+
+    def fail_some(self, now: float) -> None:
+        """Let pages fail that are due again at hosts that were given up, some at a time."""
+        for again, cause in self._frontier.given_up.take(DROPPED_AT_ONCE):
+            self._keys.add(again.queued.key)
+            self._judged(self._visitor.lost(Job.revisit(again), cause, now))

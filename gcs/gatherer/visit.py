@@ -16,18 +16,23 @@ import structlog
 
 from gcs.config import Config
 from gcs.core import failures, sitemaps
+from gcs.core.dates import moment
 from gcs.core.failures import Cause, Verdict
+from gcs.core.sitemaps import Sitemap
 from gcs.core.urls import Rejected
+from gcs.fetch.decoding import Undecodable, codings, decode
 from gcs.fetch.outcome import REDIRECTS, Failure, Origin, Outcome, Response
-from gcs.gatherer.admission import FIRST, Admission
+from gcs.gatherer.admission import Admission
 from gcs.gatherer.job import Job, Visit
 from gcs.gatherer.links import Target, Targets, unsettled
-from gcs.store.records import SEED, Found, State
-from gcs.summary import Level, Plugins, read
+from gcs.store.records import FIRST, SEED, Again, Found, State
+from gcs.summary import Level, Plugins, read, registry
 from gcs.summary.directives import is_followed, of_header
 from gcs.summary.plugins import NONE
+from gcs.summary.recognise import recognise
 from gcs.summary.records import Document
 
+_FEEDS: Final = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml"})
 MAX_HOPS: Final = 10
 """Redirects in a row that are followed; more are a circle that grows."""
 _REMEMBERED_HOPS: Final = 10_000
@@ -50,10 +55,16 @@ class Visitor:
         self._level: Level = "links" if config.summary.level == "links" else "full"
         self._plugins = plugins
         self._only_new = self._level == "links" and not counts_links
+        self._heeds_feeds = False
         self._agent = config.fetch.agent
         self._max_wait_s = config.fetch.max_wait_s
+        self._max_body_bytes, self._max_ratio = config.fetch.max_body_bytes, config.fetch.max_ratio
         self._targets, self.admission = targets, admission
         self._hops: OrderedDict[str, int] = OrderedDict()
+
+    def expect_visits(self) -> None:
+        """Pages are visited again: all their links are wanted, and what is said of their changes."""
+        self._only_new, self._heeds_feeds = False, True
 
     def forget_targets(self) -> None:
         """What was said to the store of URLs that were named does not hold any more."""
@@ -85,11 +96,12 @@ class Visitor:
         if not fresh:
             return []
         parent, admission, admitted = job.queued.key, self.admission, []
+        estimate = admission.estimates.of_page(parent) if admission.estimates is not None else None
         for target in fresh:
             verdict = admission.decide(target, depth)
             if verdict.accepted:
                 place = target.key
-                admitted.append(Found(place, depth, parent, via, admission.band(place)))
+                admitted.append(Found(place, depth, parent, via, admission.band(place, estimate)))
             elif verdict.cause is Cause.DEPTH:
                 target.settled = False  # there may be a shorter way to it
         return admitted
@@ -120,12 +132,16 @@ class Visitor:
             verdict = self._decide(outcome.reason.value, job, host_failures)
             return self._judged(job, outcome, verdict, outcome.reason.value, now)
         status = outcome.status
+        is_same = job.again is not None and _is_same(job.again, outcome)
+        if is_same and status < 300:
+            return Visit(job, outcome, now, State.DONE, status, is_same=True)
         if 200 <= status < 300:
             return Visit(job, outcome, now, State.DONE, status, is_page=True)
         asked = failures.retry_after(outcome.headers.get("retry-after", ""), now) if status >= 400 else None
         verdict = self._decide(status, job, host_failures, asked)
         visit = self._judged(job, outcome, verdict, str(status), now)
         if status in REDIRECTS:
+            visit.is_same = is_same
             self._follow(visit, outcome)
         return visit
 
@@ -184,6 +200,36 @@ class Visitor:
         for visit, document in pages:
             self._heed(visit, document)
 
+    def is_apart(self, visit: Visit) -> bool:
+        """Whether a page is of a format that is to be read apart from this process."""
+        response = visit.outcome
+        if visit.was_apart or not isinstance(response, Response):
+            return False
+        if visit.document is not None:
+            return bool(response.raw) and registry.is_apart(visit.document.format)
+        content_type = response.headers.get("content-type", "")
+        if content_type[:9] == "text/html" and response.body[:1] == b"<":
+            return False  # nearly all
+        if visit.job.queued.via == "sitemap-file":
+            return False
+        return registry.is_apart(recognise(content_type, visit.job.url, response.body).media_type)
+
+    def body(self, response: Response) -> bytes:
+        """The body of a response as meant, also of one that a helper has got."""
+        if response.elsewhere is None:
+            return response.body
+        found = decode(
+            response.raw,
+            codings(response.headers),
+            max_bytes=self._max_body_bytes,
+            max_ratio=self._max_ratio,
+        )
+        return b"" if isinstance(found, Undecodable) else found.body
+
+    def brief(self, visit: Visit) -> Document | None:
+        """What is said of a page by those who read HTML and plain text only."""
+        return visit.document or self._document(visit)
+
     def _document(self, visit: Visit) -> Document | None:
         """What a page says; nothing for a sitemap, which only names URLs."""
         job, response = visit.job, visit.outcome
@@ -205,6 +251,8 @@ class Visitor:
     def _remember(self, visit: Visit) -> None:
         job, response = visit.job, visit.outcome
         assert isinstance(response, Response)
+        if job.again is not None:
+            return  # that it is like itself says nothing of its neighbours
         self.admission.saw(job.queued.key, job.path, response.body, visit.fingerprint)
 
     def _heed(self, visit: Visit, document: Document) -> None:
@@ -215,6 +263,8 @@ class Visitor:
         if "x-robots-tag" in response.headers:
             said = of_header(response.headers["x-robots-tag"], self._agent)
             noindex, nofollow = noindex or said.noindex, nofollow or said.nofollow
+        if self._heeds_feeds and document.format in _FEEDS:
+            visit.hints = self._dates(visit.job, sitemaps.parse(response.body, visit.job.url))
         visit.keep = not noindex
         if noindex:
             visit.reason = "noindex"
@@ -238,6 +288,17 @@ class Visitor:
             meant = self._targets.resolve(job.url, [document.canonical], document.base)
             visit.found += self._named(job, meant, "canonical", depth)
 
+    def _dates(self, job: Job, listed: Sitemap) -> list[tuple[str, float]]:
+        """When pages of its own host changed, as far as a sitemap or a feed says so."""
+        if not self._heeds_feeds:
+            return []
+        targets = self._targets.resolve(job.url, [location for location, _ in listed.urls])
+        return [
+            (target.key, at)
+            for target, (_, date) in zip(targets, listed.urls, strict=True)
+            if target is not None and target.host == job.host and date and (at := moment(date)) is not None
+        ]
+
     def _read_sitemap(self, visit: Visit, response: Response) -> bool:
         """Queue what a sitemap lists of its own host; False if it is no sitemap, but a page like others."""
         job = visit.job
@@ -248,6 +309,7 @@ class Visitor:
         more = self._targets.resolve(job.url, sitemap.sitemaps)
         pages = self._targets.resolve(job.url, [location for location, _ in sitemap.urls])
         own = [target for target in pages if target is not None and target.host == job.host]
+        visit.hints = self._dates(job, sitemap)
         visit.found = self._named(job, own, "sitemap", 1)
         visit.found += [
             Found(target.key, job.queued.depth + 1, job.queued.key, "sitemap-file", FIRST)
@@ -255,3 +317,8 @@ class Visitor:
             if job.queued.depth < 2
         ]
         return True
+
+
+def _is_same(again: Again, response: Response) -> bool:
+    """Whether an answer has the status and the body of the visit before."""
+    return response.status == again.status and response.digest().startswith(again.digest)

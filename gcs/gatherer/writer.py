@@ -18,7 +18,7 @@ from gcs.core.vitals import Sign
 from gcs.gatherer.territory import Territory
 from gcs.metrics import seconds
 from gcs.store.errors import DiskFull
-from gcs.store.records import Batch, Committed, Finished, Found
+from gcs.store.records import Batch, Committed, Finished, Found, Remembered
 from gcs.store.store import Store
 from gcs.world import World
 
@@ -53,15 +53,21 @@ class Writer:
         territory: Territory,
         world: World,
         *,
+        files_every_s: float,
         meta: Callable[[], dict[str, bytes]],
         committed: Callable[[Batch, Committed], None],
     ) -> None:
-        """`meta` gives the named values to be kept with a batch; `committed` is told when it is on disk."""
+        """`meta` gives the named values to be kept with a batch; `committed` is told when it is on disk.
+
+        No row is in no file for longer than `files_every_s`, and what it takes to write one.
+        """
         self._store, self._territory, self._world = store, territory, world
+        self._files_every_s = files_every_s
         self._meta, self._committed = meta, committed
         self._log = structlog.get_logger()
         self._finished: list[Finished] = []
         self._found: list[Found] = []
+        self._remembered: list[tuple[str, Remembered]] = []
         self._parts: list[_Part] = []
         self._writing = False
         self._begun, self._filled = trio.Event(), trio.Event()
@@ -77,12 +83,20 @@ class Writer:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being written, and nothing waits for it."""
-        return not (self._finished or self._found or self._parts or self._writing)
+        return not (self._has_some() or self._writing)
+
+    def _has_some(self) -> bool:
+        return bool(self._finished or self._found or self._remembered or self._parts)
 
     def finished(self, made: Finished, found: Iterable[Found]) -> None:
         """Have the outcome of a URL written, and what it has led to."""
         self._finished.append(made)
         self.found(found)
+
+    def remember(self, key: str, remembered: Remembered) -> None:
+        """Have it remembered until a page is visited again, with the batch that is being filled."""
+        self._remembered.append((key, remembered))
+        self._begun.set()
 
     def found(self, found: Iterable[Found]) -> None:
         """Have URLs queued."""
@@ -112,25 +126,29 @@ class Writer:
                 continue
             await self._world.until(self._filled, COMMIT_EVERY_S)
             self._begun, self._filled = trio.Event(), trio.Event()
-            if self._finished or self._found or self._parts:
+            if self._has_some():
                 await self._commit()
 
     async def flush(self) -> None:
-        """Turn rows that have come together into Parquet files, beside the commits, again and again."""
+        """Turn rows into Parquet files beside the commits: when there are enough, and all now and then."""
+        due_at = trio.current_time() + self._files_every_s
         while True:
             await trio.sleep(FLUSH_EVERY_S)
-            if self._store.segments_due():
+            is_time = trio.current_time() >= due_at
+            if is_time or self._store.segments_due():
                 # What finds no room is tried again, and the writer says that everything waits.
                 with suppress(DiskFull):
-                    await self._world.offload(self._store.flush_segments)
+                    await self._world.offload(partial(self._store.flush_segments, everything=is_time))
+                    if is_time:
+                        due_at = trio.current_time() + self._files_every_s
 
     async def _commit(self) -> None:
-        finished, found = self._finished, self._found
-        self._finished, self._found, self._writing = [], [], True
+        finished, found, remembered = self._finished, self._found, self._remembered
+        self._finished, self._found, self._remembered, self._writing = [], [], [], True
         self.room.set()
         parts = self._some_parts()
         own, passed = self._territory.route(found)
-        batch = Batch(finished, own, passed=passed, meta=self._meta())
+        batch = Batch(finished, own, passed=passed, remembered=remembered, meta=self._meta())
         for part in parts:
             batch.add(part.batch)
         began = trio.current_time()

@@ -35,11 +35,11 @@ class SiteBooks:
         The key is part of it: who is revoked and invited again is somebody new.
         """
         key = self.helper_key(desk, self.stranger(desk))
-        return _record(self.stranger(desk), key) if key is not None and self.stranger(desk) else ""
+        return record_name(self.stranger(desk), key) if key is not None and self.stranger(desk) else ""
 
     def records(self) -> set[str]:
         """The names of the records of all who are invited."""
-        return {_record(name, each.key) for name, each in self._rulings().helpers.items()}
+        return {record_name(name, each.key) for name, each in self._rulings().helpers.items()}
 
     def key(self, desk: str) -> bytes | None:
         """What seals bundles at a desk."""
@@ -58,5 +58,6 @@ class SiteBooks:
         return invited.key
 
 
-def _record(helper: str, key: bytes) -> str:
+def record_name(helper: str, key: bytes) -> str:
+    """Under which name the record of a helper with a key is kept."""
     return f"{helper} {hashlib.sha256(key).hexdigest()[:16]}"

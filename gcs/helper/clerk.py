@@ -132,7 +132,7 @@ class Clerk:
 
     def ended(self, out: Out) -> None:
         """A loan has ended: who takes and has nothing to say is not given more for a while."""
-        if not self._stranger or not (out.answered or out.is_claimed):
+        if not self._stranger or out.is_cut_short or not (out.answered or out.is_claimed):
             return
         self._silent = 0 if out.useful else self._silent + 1
         self._tried += len(out.numbers)

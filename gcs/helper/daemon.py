@@ -44,7 +44,7 @@ from gcs.process import Process
 from gcs.settings import size
 from gcs.summary import plugins
 from gcs.summary.plugins import Plugins
-from tuplespace import ServerError, TupleSpaceError
+from tuplespace import AccessDenied, TupleSpaceError, Unavailable
 
 MOST_SLOTS: Final = 16
 """Hosts that are asked at once, unless the owner allows for more."""
@@ -270,13 +270,13 @@ class Helper:
     def _note_refusal(self, error: TupleSpaceError | None) -> None:
         """Wait while the crawl's server refuses us, and end when it has done so for long.
 
-        One that is away says nothing of that.
+        One that is away says nothing of that; one that lets us in, and can do nothing now, does.
         """
-        is_refused = isinstance(error, ServerError)
+        is_refused = isinstance(error, AccessDenied)
         self.warden.refused(is_refused)
         now = trio.current_time()
         if not is_refused:
-            self._refused_since = None if error is None else self._refused_since
+            self._refused_since = self._refused_since if isinstance(error, Unavailable) else None
         elif self._refused_since is None:
             self._refused_since = now
         elif now - self._refused_since >= REFUSED_S:

@@ -34,7 +34,10 @@ class Probing(Protocol):
     """Which pages other gatherers are to try."""
 
     def wanted(self, host: str) -> str | None:
-        """The gatherer that should try a page of a host; None for none. Said once for each page."""
+        """The gatherer that should try a page of a host; None for none."""
+
+    def given(self, host: str, gatherer: str) -> None:
+        """It was given one."""
 
     def took(self, host: str, seconds: float) -> None:
         """A page was fetched here."""

@@ -6,7 +6,7 @@ others want it to try: those answers go to the desk of the gatherer that asked.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Final, cast
@@ -18,7 +18,7 @@ from msgspec import Meta
 import tuplespace
 from gcs import spaces
 from gcs.config import Config
-from gcs.helper.papers import ANSWER, BUNDLE, KEY_BYTES
+from gcs.helper.papers import ANSWER, BUNDLE, KEY_BYTES, LONGEST_BYTES
 from gcs.helper.sites import Access, Site
 from tuplespace import Space, Tuple
 
@@ -60,8 +60,11 @@ class Desk:
 
     def __init__(self, client: tuplespace.Spaces, config: Config, name: str) -> None:
         self.name = name
-        self.urls: Space = spaces.space(client, config, f"{URLS}:{name}", index=_URLS)
-        self.summaries: Space = spaces.space(client, config, f"{SUMMARIES}:{name}", index=_SUMMARIES)
+
+        def space(kind: str, index: Mapping[str, Sequence[int]]) -> Space:
+            return spaces.space(client, config, f"{kind}:{name}", index=index, max_read_bytes=LONGEST_BYTES)
+
+        self.urls, self.summaries = space(URLS, _URLS), space(SUMMARIES, _SUMMARIES)
 
     async def say(self, presence: Presence) -> None:
         """Say that a helper is there."""
@@ -110,6 +113,11 @@ def _presence(said: Tuple) -> Presence | None:
 def of_gatherer(gatherer: str) -> str:
     """The name of the desk at which a gatherer works for others; no site can be called so."""
     return f"@{gatherer}"
+
+
+def gatherer_of(desk: str) -> str:
+    """Who works at a desk that `of_gatherer` gave; "" for a desk of helpers."""
+    return desk[1:] if desk.startswith("@") else ""
 
 
 OpenDesk = Callable[[str], Desk]

@@ -96,9 +96,9 @@ class Intake:
             raise Refused(Refusal.REPEATED)
         out.answered.add((helper, answer.part))
         if out.stranger and self._weight() + sum(page.weight for page in answer.pages) > HELD_BYTES:
-            out.answered.clear()  # it is not as if it had nothing to say
-            out.is_claimed = False
-            self._end(out)
+            out.is_cut_short = True
+            if answer.last:  # before that it goes on asking, and nobody else may
+                self._end(out)
             raise Refused(Refusal.ROOM)
         for page in answer.pages:
             self._take_back(out, page, helper, probe=probe)

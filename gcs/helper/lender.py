@@ -11,7 +11,7 @@ for here, and its host is kept for a while.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 import msgpack
@@ -70,7 +70,8 @@ class Lender:
         epoch: Callable[[], int],
         barred: Callable[[str], bool],
         members: Callable[[], int],
-        again: Callable[[Sequence[str]], Awaitable[None]],
+        again: Callable[[Sequence[str]], Awaitable[Sequence[str]]],
+        leaves: Callable[[], bool] = lambda: False,
         trust: bytes = b"",
         probing: Probing | None = None,
         world: World = REAL,
@@ -78,10 +79,10 @@ class Lender:
         """`me` is the id of this gatherer; `members` says how many share the desks.
 
         `config` gives the configuration in force, `epoch` that of what operators have ruled, and `barred`
-        whether they have barred a URL. `again` has pages fetched again that a helper was wrong about; `trust`
-        is what was kept as `TRUST`.
+        whether they have barred a URL. `again` has pages fetched again that a helper was wrong about, and
+        says which; `leaves` says whether this gatherer leaves for good; `trust` is what was kept as `TRUST`.
         """
-        self._again, self._trust = again, trust
+        self._again, self._leaves, self._trust = again, leaves, trust
         self.scrutiny = Scrutiny(
             crawl,
             Trust.restored(msgpack.unpackb(trust)) if trust else Trust(),
@@ -89,8 +90,7 @@ class Lender:
             may_fetch=lambda key: crawl.may_fetch(key) and not barred(key),
             random=world.random,
         )
-        self._world = world
-        self._crawl, self._config, self.me, self._books = crawl, config, me, books
+        self._world, self._crawl, self._config, self.me, self._books = world, crawl, config, me, books
         self._open_desk, self._epoch, self._members, self._probing = open_desk, epoch, members, probing
         self._barred, self._ruled = barred, epoch()
         self._own = desks.of_gatherer(me)
@@ -178,8 +178,13 @@ class Lender:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing has to be fetched again."""
-        return not self.scrutiny.trust.again
+        """Whether nothing has to be fetched again; who leaves could not have it fetched later."""
+        trust = self.scrutiny.trust
+        return not trust.again and not (self._leaves() and trust.is_owed)
+
+    def doubt(self, keys: Iterable[str]) -> None:
+        """Have pages fetched again that another gatherer was told lies about."""
+        self.scrutiny.trust.doubt(keys)
 
     def meta(self) -> dict[str, bytes]:
         """Who is trusted, if that has changed: kept with the pages that were believed, never after them."""
@@ -192,6 +197,8 @@ class Lender:
     def lend(self, loan: Loan, wish: Wish) -> None:
         """Offer a loan to somebody."""
         self.account.lent += len(loan.jobs)
+        if self._probing is not None and (peer := desks.gatherer_of(wish.to)):
+            self._probing.given(loan.turn.host, peer)
         self._offer(loan, wish, list(loan.jobs), None, 0.0)
 
     def _replicate(self, case: Case, numbers: Sequence[int]) -> bool:
@@ -201,7 +208,7 @@ class Lender:
             (room, desk)
             for desk, room in self._rooms()
             if room > -_AHEAD and (record := self._books.record(desk)) and record != case.helper
-            if self._clerks[desk].present and not trust.is_new(record) and not trust.is_barred(record)
+            if self._clerks[desk].present and trust.may_confirm(record)
         ]
         rest_s = max(case.loan.delay_s, self._slow_s(case.loan.took_s))
         until = self._crawl.now() + rest_s + LONGEST_S
@@ -273,7 +280,7 @@ class Lender:
                 out.told.clear()
         invited = self._books.records()
         for helper in self.scrutiny.trust.helpers():
-            if helper not in invited:
+            if helper not in invited or self._leaves():  # nobody would find out here any more
                 self.scrutiny.dismiss(helper)
 
     async def _mend(self) -> None:
@@ -282,8 +289,7 @@ class Lender:
             trust = self.scrutiny.trust
             ready = [key for key in trust.again if key not in self._crawl.under_way]
             if ready:
-                await self._again(ready)
-                trust.queued(ready)
+                trust.queued(await self._again(ready))
             await trio.sleep(_SWEEP_EVERY_S)
 
     async def _sweep(self) -> None:
@@ -382,11 +388,12 @@ class Lender:
         self._probes -= out.desk.startswith("@")
         if (clerk := self._clerks.get(out.desk)) is not None:
             clerk.ended(out)
+        is_invited = out.stranger in self._books.records()
         if out.case is not None:
-            self.scrutiny.confirmed(out.case, out.stranger if out.told else "", out.told)
+            self.scrutiny.confirmed(out.case, out.stranger, out.told if is_invited else {})
             return
         self.account.unanswered += len(out.loan.jobs) - len(out.told)
-        if out.stranger and out.stranger in self._books.records():
+        if is_invited:
             self.scrutiny.complete(out.stranger, out.loan, out.told)
         else:
             self._crawl.loans.ended(out.loan)

@@ -41,6 +41,8 @@ class Out:
     is_asked_after: bool = False
     is_claimed: bool = False
     """Whether somebody is known to have taken it."""
+    is_cut_short: bool = False
+    """Whether something that was said of it found no room: it is not as if there had been nothing to say."""
 
     @property
     def desk(self) -> str:

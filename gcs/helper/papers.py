@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Annotated, Any, Final, NamedTuple, cast
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 from isal import isal_zlib
@@ -26,10 +26,10 @@ from gcs.core.traps import Fingerprint
 from gcs.core.urls import MAX_LENGTH
 from gcs.fetch.answer import end_of_head, parse_headers
 from gcs.fetch.outcome import Elsewhere, Origin, Response
-from gcs.summary import language, records
-from gcs.summary.records import Document, Heading
+from gcs.summary.records import Document
+from gcs.summary.wire import PLAIN, Wire, is_modest
 
-VERSION: Final = 1
+VERSION: Final = 2
 BUNDLE: Final = "bundle"
 ANSWER: Final = "answer"
 MOST_URLS: Final = 64
@@ -43,6 +43,8 @@ HANDED_S: Final = 5.0
 PART_BYTES: Final = 256 << 10
 """With so many bytes of pages an answer is sent, and the next one begun."""
 _MAX_SENT_BYTES: Final = 1 << 20
+LONGEST_BYTES: Final = _MAX_SENT_BYTES + 1024
+"""No tuple is longer that has a bundle or an answer in it, and its names: it would not be opened."""
 _MAX_READ_BYTES: Final = 4 << 20
 _MAX_HEAD_BYTES: Final = 64 << 10
 _MAX_MEANT_BYTES: Final = 1 << 32
@@ -50,7 +52,6 @@ _SEAL_BYTES: Final = 32
 _SEAL: Final = "sha256"
 _TRUNCATED: Final = frozenset({"", "length", "time", "disconnect", "unspecified"})
 _FIRST_STATUS, _LAST_STATUS = 200, 999
-_DEEPEST: Final = 6
 _LATEST: Final = 4e9
 """No time of a fetch is later."""
 _SLACK_S: Final = 1.0
@@ -58,10 +59,7 @@ _PAGE_BYTES, _LINK_BYTES = 4096, 400
 """What a page takes beside its bodies, and a link with its texts, about."""
 _CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 """What no head of ours has: it would end up in logs, archives and terminals."""
-_PLAIN: Final = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*\Z"
-"""No control characters: it may be shown, or stand in a header."""
-_Name = Annotated[str, Meta(max_length=100, pattern=_PLAIN)]
-_Label = Annotated[str, Meta(max_length=records.MAX_LINE, pattern=_PLAIN)]
+_Name = Annotated[str, Meta(max_length=100, pattern=PLAIN)]
 _Path = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^/[!-~]*\Z")]
 
 
@@ -133,36 +131,6 @@ class Bundle(Struct, array_like=True, frozen=True):
         if bundle.version != VERSION:
             raise Refused(Refusal.FORM)
         return bundle
-
-
-_Text = Annotated[str, Meta(max_length=records.MAX_HREF)]
-_Texts = Annotated[list[_Text], Meta(max_length=records.MAX_LINKS)]
-
-
-class Wire(NamedTuple):
-    """A `Document` on its way: the same fields in the same order, with bounds for all that could be long."""
-
-    format: _Label
-    title: _Text
-    description: _Text
-    keywords: Annotated[tuple[_Text, ...], Meta(max_length=records.MAX_KEYWORDS)]
-    headings: Annotated[tuple[Heading, ...], Meta(max_length=records.MAX_HEADINGS)]
-    excerpt: _Text
-    language: _Label
-    language_confidence: float
-    charset: _Label
-    charset_declared: _Label
-    charset_detected: _Label
-    hrefs: _Texts
-    texts: _Texts
-    rels: _Text | _Texts
-    kinds: _Text | _Texts
-    links_cut: bool
-    base: _Text
-    canonical: _Text
-    refresh: _Text
-    noindex: bool
-    nofollow: bool
 
 
 class Page(Struct, array_like=True, frozen=True):
@@ -349,42 +317,9 @@ def _unsealed(key: bytes, names: Sequence[str], data: bytes) -> bytes:
     return inside
 
 
-def is_modest(document: Document) -> bool:
-    """Whether a document keeps the bounds that reading a page keeps."""
-    count = len(document.hrefs)
-    texts, rels, kinds = (
-        (column,) if isinstance(column, str) else column
-        for column in (document.texts, document.rels, document.kinds)
-    )
-    labels = (document.format, document.language, document.charset)
-    charsets = (document.charset_declared, document.charset_detected)
-    return (
-        max(count, len(texts), len(rels), len(kinds)) <= records.MAX_LINKS
-        and len(document.keywords) <= records.MAX_KEYWORDS
-        and len(document.headings) <= records.MAX_HEADINGS
-        and all(1 <= each.level <= _DEEPEST for each in document.headings)
-        and 0.0 <= document.language_confidence <= 1.0
-        and (not document.language or language.is_code(document.language))
-        and _are_short(records.MAX_TITLE, (document.title,))
-        and _are_short(records.MAX_DESCRIPTION, (document.description,))
-        and _are_short(records.MAX_EXCERPT, (document.excerpt,))
-        and _are_short(records.MAX_KEYWORD, document.keywords)
-        and _are_short(records.MAX_LINE, texts)
-        and _are_short(records.MAX_LINE, rels)
-        and _are_short(records.MAX_LINE, kinds)
-        and _are_short(records.MAX_LINE, (*labels, *charsets, *(each.text for each in document.headings)))
-        and _are_short(records.MAX_HREF, document.hrefs)
-        and _are_short(records.MAX_HREF, (document.base, document.canonical, document.refresh))
-    )
-
-
 def _is_address(text: str) -> bool:
     """Whether it is an address, or nothing; without a scope (`fe80::1%eth0`), which may be any text."""
     try:
         return not text or ("%" not in text and bool(ip_address(text)))
     except ValueError:
         return False
-
-
-def _are_short(limit: int, texts: Sequence[str]) -> bool:
-    return not texts or max(map(len, texts)) <= limit

@@ -1,9 +1,9 @@
 """Scrutiny: what a helper of an open site says is held back until somebody else has confirmed it.
 
-Of a new helper every page is asked for a second time, by another helper if there is one, and by this gatherer
-where they disagree or there is none. Of one that is known a few pages are, from time to time. Nobody is
-blamed for what only another helper says: a dispute is decided by fetching the page here, twice if it may have
-changed.
+Of a new helper every page is asked for a second time, by another one that is known if there is one, and by
+this gatherer where they disagree or there is none; and where they agree some are, which nobody can foresee.
+Of one that is known a few pages are, from time to time. Nobody is blamed for what only another helper says: a
+dispute is decided by fetching the page here, twice if it may have changed.
 """
 
 from __future__ import annotations
@@ -65,14 +65,20 @@ class Case:
     """What the helper had said before this."""
     second: str = ""
     """Who was asked a second time, if that was a helper."""
+    second_mark: int = 0
+    """What that one had confirmed before this."""
+    is_audited: bool = False
+    """Whether all that it says is looked at, and it has something to say of every page."""
     others: dict[int, Told] = field(default_factory=dict)
-    """What that one says, where it disagrees."""
+    """What that one says of pages that are fetched here too."""
     seen: dict[int, Telling] = field(default_factory=dict)
     """What this gatherer saw of pages that it has to fetch once more."""
     verdicts: set[Verdict] = field(default_factory=set)
     second_verdicts: set[Verdict] = field(default_factory=set)
     is_out: bool = False
     """Whether another helper has it now."""
+    is_lost: bool = False
+    """Whether its helper was found wrong, or was revoked, while another one had it."""
 
     @property
     def weight(self) -> int:
@@ -131,31 +137,32 @@ class Scrutiny:
             self._crawl.loans.ended(loan)
             return
         self._cases[case] = None
-        # One page is fetched here in any case: two that know each other could agree on anything.
-        own = self._random.choice(check)
-        others = [number for number in check if number != own]
-        case.is_out = bool(others) and self.trust.is_new(helper) and self.replicate(case, others)
+        case.is_out = len(check) > 1 and self.trust.is_new(helper) and self.replicate(case, check)
         if case.is_out:
             return
         self._crawl.loans.let_go(loan)
         self._ask_here(case, check)
 
     def confirmed(self, case: Case, second: str, told: Mapping[int, Told]) -> None:
-        """Another helper has been asked for the same, and says this."""
+        """Another helper has been asked for the same, and says this; it counts if that one still is known.
+
+        What both say is fetched here too in part, or as a whole: who has agreed to a lie has lied.
+        """
         self._crawl.loans.let_go(case.loan)
         case.is_out = False
+        if case.is_lost:
+            self.drop(case)
         if case not in self._cases:
             return
-        case.second = second
-        for number in list(case.open):
-            if number not in told or not told[number].is_useful:
-                continue
-            if case.told[number].telling == told[number].telling:
-                case.open.discard(number)
-            else:
-                case.others[number] = told[number]
+        told = {number: each for number, each in told.items() if each.is_useful}
+        if told and self.trust.may_confirm(second):
+            case.second, case.second_mark = second, self.trust.vouched_mark(second)
+            agreed = {n for n, each in told.items() if case.told[n].telling == each.telling}
+            look = self.trust.to_look_at(sorted(case.open), case.open - agreed, self._random)
+            case.is_audited = look.is_audit and told.keys() == case.open
+            case.open = set(look.pages)
+            case.others = {number: told[number] for number in case.open & told.keys()}
         self._ask_here(case, sorted(case.open & case.loan.jobs.keys()))
-        self._see(case)
 
     def judged(self, visit: Visit) -> bool:
         """This gatherer has asked for a page itself; whether it has to do so once more, before that counts.
@@ -168,7 +175,7 @@ class Scrutiny:
             return False
         if isinstance(visit.outcome, Response) and not _is_passing(visit.outcome):
             mark = fingerprint(visit.outcome.body, visit.job.path)
-            now, before = _telling(visit.outcome, visit.document, mark), case.seen.get(number)
+            now, before = _telling(visit.outcome, visit.brief or visit.document, mark), case.seen.get(number)
             first, second = (now, None) if before is None else (before, now)
             verdicts = [judge(case.told[number].telling, first, second)]
             if number in case.others:
@@ -234,8 +241,16 @@ class Scrutiny:
         elif case in self._cases and case.verdicts <= {Verdict.AGREES}:
             self._close(case)
             self.trust.passed(case.helper, case.mark)
+            self._confirm(case)
             self._accept(case)
         self.drop(case)
+
+    def _confirm(self, case: Case) -> None:
+        """Note what rests on the word of who has confirmed a case, or what an audit of it covers."""
+        if case.is_audited and case.second_verdicts == {Verdict.AGREES}:
+            self.trust.audited(case.second, case.second_mark)
+        if case.second and case.loan.jobs:
+            self.trust.vouched(case.second, [job.queued.key for job in case.loan.jobs.values()])
 
     def _close(self, case: Case) -> None:
         self._cases.pop(case, None)
@@ -243,14 +258,16 @@ class Scrutiny:
             del self._by_key[key]
 
     def _blame(self, helper: str) -> None:
-        """A helper was wrong; what is held back of it, and what only it has confirmed, is queued again."""
+        """A helper was wrong; what is held back of it, and what only it has confirmed, does not count."""
         again = self.trust.failed(helper)
         self._log.warning("a helper was wrong", helper=helper, again=again)
         self._drop_cases(helper)
 
     def _drop_cases(self, helper: str) -> None:
         for case in [each for each in self._cases if helper in (each.helper, each.second)]:
-            if not case.is_out:
+            if case.is_out:
+                case.is_lost = True  # what is lent is nobody else's until it is back
+            else:
                 self.drop(case)
 
     def _accept(self, case: Case) -> None:

@@ -18,10 +18,10 @@ import trio
 from gcs.core.traps import fingerprint
 from gcs.fetch.fetching import Fetching
 from gcs.fetch.outcome import Failure, Origin, Outcome, Response
-from gcs.helper import papers
 from gcs.helper.papers import ANSWER, BUNDLE, HANDED_S, PART_BYTES, VERSION, Answer, Bundle, Page, Refused
 from gcs.summary import Document, read
 from gcs.summary.plugins import NONE, Plugins
+from gcs.summary.wire import is_modest
 from gcs.world import REAL, World
 from tuplespace import LeaseLost, Space, Taken, TupleSpaceError
 
@@ -288,7 +288,7 @@ class Worker:
                 plugins=self._plugins,
             )
             print_ = fingerprint(response.body, path)
-            if not papers.is_modest(document):
+            if not is_modest(document):
                 return Page(number, failure=TOO_MUCH)
         return Page.told(number, response, document, print_, keep=bundle.keep)
 

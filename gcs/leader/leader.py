@@ -20,6 +20,7 @@ from gcs.board import Board, Member, Wish
 from gcs.core import rounds
 from gcs.core.holdings import NOBODY, Charter, Made, Range, Standing, facts
 from gcs.core.placement import Plan, Sites
+from gcs.core.reasons import OPERATOR
 from gcs.domains import registered_domain
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.membership import Membership
@@ -27,10 +28,12 @@ from gcs.gatherer.node import Node
 from gcs.leader.reports import Account, by_site, levels
 from tuplespace import Leadership, LeadershipLost, TupleSpaceError, election
 
-AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", boards.OPERATOR})
+AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", OPERATOR})
 """Reasons that do not wait for the cool-down."""
 OUTCOMES: Final = ("published", "failed")
 """What can come of a round."""
+_NEEDED: Final = AT_ONCE - {OPERATOR}
+"""Reasons without which a crawl might not come to its end."""
 _LEASE_S: Final = 10.0
 _SETTLED_WITHIN_S: Final = 60.0
 _PAUSE_S: Final = 1.0
@@ -152,7 +155,8 @@ class Leader:
         """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.
 
         Once no range is on its way under the charter in force, that stays so until there is another, and that
-        cannot be while this one leads. So heartbeats that say so are good enough, even if they are old.
+        cannot be while this one leads. So heartbeats that say so are good enough, even if they are old. There
+        is a newer charter only if Redis has lost its last second; those who follow it tell so by the end.
         """
         node = self._node
         async with election(self._board.space, boards.LEADER, lease=_LEASE_S, floor=node.epoch) as leadership:
@@ -161,9 +165,9 @@ class Leader:
                 return None
             if node.charter is None and any(each.pulse.epoch for each in self._membership.members.values()):
                 return None  # there is a plan, which Redis has lost
-            if not dry and self._is_ending(now):
+            if not dry and self._is_ending(now, self._membership.members, wishes):
                 return None
-            if not any(map(self._holds, wishes)):
+            if not self._is_due([wish for wish in wishes if self._holds(wish)]):
                 return None  # another leader was sooner
             reasons = sorted({wish.reason for wish in wishes})
             node.log.info("leads a round", token=leadership.token, reasons=reasons)
@@ -173,6 +177,10 @@ class Leader:
             charter = await node.world.offload(plan)
             if dry:
                 return charter
+            if not self._membership.is_settled():
+                return None  # Redis has lost a plan that somebody follows, and says so by now
+            if self._is_ending(now, await self._board.members(), wishes):
+                return None
             await self._board.publish(charter)
             self.rounds["published"] += 1
             node.log.info(
@@ -185,13 +193,22 @@ class Leader:
         await node.adopt(charter)
         return charter
 
-    def _is_ending(self, now: Mapping[str, tuple[int, bytes]]) -> bool:
-        """Whether the end was declared, and somebody who believes it may have gone, and follows no plan."""
+    def _is_ending(
+        self, now: Mapping[str, tuple[int, bytes]], members: Mapping[str, Member], wishes: Sequence[Wish]
+    ) -> bool:
+        """Whether the end was declared, and somebody who believes it may have gone, and follows no plan.
+
+        Until somebody says so, a plan is made if the end may not come without it. After that too, if there is
+        something for one that has gone.
+        """
         declared = now.get(boards.FINISHED, (0, b""))[0]
-        goes = self._node.config.member.leave_when_finished and any(
-            each.pulse.ended for each in self._membership.members.values()
-        )
-        return goes and declared > self._node.epoch
+        if declared <= self._node.epoch or not self._node.leaves_when_finished:
+            return False
+        is_needed = any(wish.reason in _NEEDED for wish in wishes)
+        ended = {each for each, member in members.items() if member.pulse.ended}
+        if self._membership.missing():
+            ended &= self._membership.heard_of()
+        return not is_needed or bool(ended)
 
     async def _collect(self, leadership: Leadership) -> dict[str, Account]:
         """The reports of all that answer before the deadline."""
@@ -284,7 +301,7 @@ class Leader:
 def _reason(wishes: Sequence[Wish]) -> str:
     """Why there is a new plan; an operator may have said more."""
     told = {
-        f"{wish.reason}: {wish.who}" if wish.reason == boards.OPERATOR and wish.who else wish.reason
+        f"{wish.reason}: {wish.who}" if wish.reason == OPERATOR and wish.who else wish.reason
         for wish in wishes
     }
     return ", ".join(sorted(told))

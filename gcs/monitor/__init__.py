@@ -4,9 +4,11 @@ daemon      `gcs monitor`: a service that watches the crawl of the configuration
 monitor     what watches and what answers, put together
 serving     HTTP on trio: the sockets, Hypercorn, its limits
 gate        who may ask what: hosts, sessions, roles, where a change comes from; headers of every answer
-keys        the tokens to sign in with, signed sessions, and how often one may try
+keys        the tokens to sign in with, and how often one may try
+sessions    who has signed in, until when, and who has signed out
 routes      what can be asked; control what can be changed
-openapi     the same for programs
+openapi     the same for programs, described from the types of requests and of shapes
+shapes      what answers and events look like, as types
 watch       looks at the crawl once a second for all who watch it
 stream      server-sent events: encoded once, sent to all
 history     how it went, in bounded series, kept over a restart

@@ -34,9 +34,8 @@ class Body:
         """A value as JSON."""
         return cls(encoded(value))
 
-    @property
-    def packed(self) -> bytes:
-        """The same, compressed."""
+    def pack(self) -> bytes:
+        """The same, compressed; of a long one that takes a while, the first time."""
         if self._packed is None:
             self._packed = gzip.compress(self.data, 6, mtime=0)
         return self._packed
@@ -54,14 +53,18 @@ def answer(request: Request, body: Body, **headers: str) -> Response:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=told)
     data = body.data
     if len(data) > _WORTH_PACKING and "gzip" in request.headers.get("accept-encoding", ""):
-        data, told["content-encoding"] = body.packed, "gzip"
+        data, told["content-encoding"] = body.pack(), "gzip"
     return Response(data, headers=told, media_type=body.media_type)
 
 
-def told(said: Answer) -> Response:
+def outcome(said: Answer) -> Body:
     """What came of a question of an operator."""
-    value = {"facts": dict(said.facts), "lines": list(said.lines), "code": int(said.code)}
-    return Response(encoded(value), media_type=JSON)
+    return Body.of({"facts": dict(said.facts), "lines": list(said.lines), "code": int(said.code)})
+
+
+def told(said: Answer) -> Response:
+    """The same, which nobody will ask for again."""
+    return Response(outcome(said).data, media_type=JSON)
 
 
 def refusal(status: HTTPStatus, sentence: str, *, wait_s: float = 0.0) -> Response:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gcs.core.holdings import Made
+from gcs.core.reasons import FIRST, in_words
 from gcs.operate.asking import counted
 from gcs.operate.condition import State
 from gcs.operate.overview import Overview, ruling_lines
@@ -91,7 +92,7 @@ def _course(before: Overview, now: Overview) -> Iterator[_Told]:
     for made in new.charter.history if new.charter else ():
         if made.epoch > epoch:
             yield "plan", _INFO, "", _planned(made)
-    if new.rulings.epoch != old.rulings.epoch:
+    if new.rulings != old.rulings:
         was, rules = ruling_lines(old.rulings), ruling_lines(new.rulings)
         for line in rules:
             if line not in was:
@@ -107,12 +108,12 @@ def _course(before: Overview, now: Overview) -> Iterator[_Told]:
 
 
 def _planned(made: Made) -> str:
-    if made.reason == "first" and not made.ranges:
-        return "The first plan was made."
+    if made.reason == FIRST:
+        return f"The first plan was made, for {counted(made.gatherers, 'gatherer')}."
     moved = "nothing changed hands"
     if made.ranges:
         moved = f"{counted(made.ranges, 'range')} with about {counted(made.urls, 'URL')} changed hands"
-    return f"A new plan was made, because of {made.reason or 'nothing said'}: {moved}."
+    return f"A new plan was made, since {in_words(made.reason)}: {moved}."
 
 
 def _alarms(before: Overview, now: Overview) -> Iterator[_Told]:

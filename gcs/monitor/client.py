@@ -17,7 +17,9 @@ import httpx
 
 from gcs.commandline import Remote
 from gcs.errors import ConfigError, ExitCode, MonitorError, UsageError
+from gcs.monitor.keys import OPERATOR
 from gcs.operate.asking import Answer
+from gcs.operate.ruling import operator
 
 VARIABLE: Final = "GCS_TOKEN"
 _WITHIN_S: Final = 60.0
@@ -63,7 +65,11 @@ def _is_here(host: str) -> bool:
 def ask(place: Place, remote: Remote) -> Answer:
     """Ask a monitor; raises MonitorError if it cannot answer, UsageError for what it refuses."""
     within_s = max(_WITHIN_S, float(remote.values.get("within_s", 0.0))) + _SPARE_S
-    headers = {"authorization": f"Bearer {place.token}", "accept": "application/json"}
+    headers = {
+        "authorization": f"Bearer {place.token}",
+        "accept": "application/json",
+        OPERATOR: operator().encode("ascii", "replace").decode(),
+    }
     parameters: dict[str, Any] = {"params": dict(remote.values)} if remote.method == "GET" else {}
     if remote.method != "GET":
         parameters["json"] = dict(remote.values)

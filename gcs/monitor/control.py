@@ -14,14 +14,20 @@ from starlette.responses import Response
 
 from gcs.monitor import requests
 from gcs.monitor.answers import told
-from gcs.monitor.endpoints import ANSWER, Endpoint
-from gcs.monitor.gate import Refused
+from gcs.monitor.endpoints import Endpoint
+from gcs.monitor.gate import SESSION, Refused
+from gcs.monitor.keys import OPERATOR
+from gcs.monitor.shapes.crawl import Told
 from gcs.monitor.watch import Watch
 from gcs.operate import planning, ruling, work
 from gcs.operate.asking import Question
+from gcs.operate.facts import DrainFacts, Foreseen, RebalancedFacts, RuledFacts, SeededFacts
 
 AT_ONCE: Final = 4
+"""Changes of one kind that are under way at once."""
 WHO: Final = "somebody at the web page"
+PROGRAM: Final = "a program with the token"
+_LONGEST: Final = 100
 
 
 class Control:
@@ -29,39 +35,67 @@ class Control:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._changing = trio.CapacityLimiter(AT_ONCE)
+        self._ruling, self._planning = (trio.CapacityLimiter(AT_ONCE) for _ in range(2))
+        """Plans take minutes, also dry ones: a pause must not find all places taken by them."""
 
     def endpoints(self) -> list[Endpoint]:
         """What can be changed."""
+        rule, plan = partial(self._change, self._ruling), partial(self._change, self._planning)
         return [
-            self._change("pause", "Begin no more fetches", requests.Pause, _paused),
-            self._change("resume", "Go on with what was paused", requests.Pause, _resumed),
-            self._change("drain", "Let a gatherer give all to others, and leave", requests.Drain, _drained),
-            self._change("rebalance", "Share the web out anew", requests.Rebalance, _rebalanced),
-            self._change("plans/dry-run", "Say what a new plan would be", requests.DryRun, _foreseen),
-            self._change("seeds", "Give the crawl URLs to begin with", requests.Seeds, _seeded),
-            self._change("delay", "Ask a host less often", requests.Delay, _delayed),
-            self._change("block", "Fetch nothing of a part of the web", requests.Block, _blocked),
-            self._change("unblock", "Fetch what was blocked", requests.Unblock, _unblocked),
+            rule("pause", "Begin no more fetches", requests.Pause, _paused, RuledFacts),
+            rule("resume", "Go on with what was paused", requests.Pause, _resumed, RuledFacts),
+            rule("drain", "Let a gatherer give all to others", requests.Drain, _drained, DrainFacts),
+            plan("rebalance", "Share the web out", requests.Rebalance, _rebalanced, RebalancedFacts),
+            plan(
+                "plans/dry-run",
+                "Say what a plan would be",
+                requests.DryRun,
+                _foreseen,
+                Foreseen,
+                is_noted=False,
+            ),
+            rule("seeds", "Give URLs to begin with", requests.Seeds, _seeded, SeededFacts),
+            rule("delay", "Ask a host less often", requests.Delay, _delayed, RuledFacts),
+            rule("block", "Fetch nothing of a part of the web", requests.Block, _blocked, RuledFacts),
+            rule("unblock", "Fetch what was blocked", requests.Unblock, _unblocked, RuledFacts),
         ]
 
     def _change(
-        self, path: str, summary: str, body: type[Struct], question: Callable[[Any], Question]
+        self,
+        places: trio.CapacityLimiter,
+        path: str,
+        summary: str,
+        body: type[Struct],
+        question: Callable[[Any, str], Question],
+        facts: type,
+        *,
+        is_noted: bool = True,
     ) -> Endpoint:
         async def change(request: Request) -> Response:
-            asked = question(await requests.body_of(request, body))
+            by = whose(request)
+            asked = question(await requests.body_of(request, body), by)
             try:
-                self._changing.acquire_on_behalf_of_nowait(asked)
+                places.acquire_on_behalf_of_nowait(asked)
             except trio.WouldBlock:
                 raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Others change something now.", 5.0) from None
             try:
                 said = await asked(self._watch.board, self._watch.config)
             finally:
-                self._changing.release_on_behalf_of(asked)
-            self._watch.note("operator", "info", f"By {WHO}: {' '.join(said.lines[:1])}")
+                places.release_on_behalf_of(asked)
+            if is_noted:
+                self._watch.note("operator", "info", f"By {by}: {' '.join(said.lines[:1])}")
             return told(said)
 
-        return Endpoint("POST", path, summary, change, body=body, gives=ANSWER)
+        gives = Told[facts]  # type: ignore[valid-type] # it is described, not checked
+        return Endpoint("POST", path, summary, change, body=body, gives=gives)
+
+
+def whose(request: Request) -> str:
+    """Who wants a change, as far as is known: tokens are shared by all with a role."""
+    if request.scope[SESSION].name:
+        return WHO
+    said = request.headers.get(OPERATOR, "")[:_LONGEST]
+    return said if said.isprintable() and said.strip() else PROGRAM
 
 
 def _check_name(asked: requests.Pause) -> None:
@@ -70,21 +104,21 @@ def _check_name(asked: requests.Pause) -> None:
         raise Refused(HTTPStatus.BAD_REQUEST, f"{asked.what.capitalize()} {needs}.")
 
 
-def _paused(asked: requests.Pause) -> Question:
+def _paused(asked: requests.Pause, by: str) -> Question:
     _check_name(asked)
-    return partial(ruling.pause, what=asked.what, name=asked.name, by=WHO)
+    return partial(ruling.pause, what=asked.what, name=asked.name, by=by)
 
 
-def _resumed(asked: requests.Pause) -> Question:
+def _resumed(asked: requests.Pause, _: str) -> Question:
     _check_name(asked)
     return partial(ruling.resume, what=asked.what, name=asked.name)
 
 
-def _drained(asked: requests.Drain) -> Question:
+def _drained(asked: requests.Drain, _: str) -> Question:
     return partial(work.drain, name=asked.name, wait=False, within_s=None, tell=_silently)
 
 
-def _rebalanced(asked: requests.Rebalance) -> Question:
+def _rebalanced(asked: requests.Rebalance, _: str) -> Question:
     return partial(
         planning.rebalance,
         reason=asked.reason,
@@ -94,23 +128,23 @@ def _rebalanced(asked: requests.Rebalance) -> Question:
     )
 
 
-def _foreseen(asked: requests.DryRun) -> Question:
+def _foreseen(asked: requests.DryRun, _: str) -> Question:
     return partial(planning.foresee, method=asked.method, within_s=asked.within_s)
 
 
-def _seeded(asked: requests.Seeds) -> Question:
+def _seeded(asked: requests.Seeds, _: str) -> Question:
     return partial(work.seed, urls=asked.urls)
 
 
-def _delayed(asked: requests.Delay) -> Question:
+def _delayed(asked: requests.Delay, _: str) -> Question:
     return partial(ruling.delay, host=asked.host, delay_s=asked.delay_s)
 
 
-def _blocked(asked: requests.Block) -> Question:
+def _blocked(asked: requests.Block, _: str) -> Question:
     return partial(ruling.block, text=asked.what, for_s=asked.for_s)
 
 
-def _unblocked(asked: requests.Unblock) -> Question:
+def _unblocked(asked: requests.Unblock, _: str) -> Question:
     return partial(ruling.unblock, text=asked.what)
 
 

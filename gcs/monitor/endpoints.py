@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -12,8 +12,6 @@ from starlette.responses import Response
 
 from gcs.monitor.answers import JSON
 
-ANSWER: Final = ("facts", "lines", "code")
-"""What came of a question of an operator: for programs, for people, and as an exit code."""
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -27,8 +25,10 @@ class Endpoint:
     handler: Handler
     query: type[Struct] | None = None
     body: type[Struct] | None = None
-    gives: tuple[str, ...] = ()
-    """What is always in its answer, if that is an object."""
+    gives: Any = None
+    """The type of its answer, if that is JSON."""
+    events: Mapping[str, Any] = field(default_factory=dict)
+    """The types of its events, by topic, if it sends some."""
     media: str = JSON
     is_open: bool = False
     """Whether it needs no session."""

@@ -1,30 +1,43 @@
 """What all gatherers have told of the web, put together: languages, countries, hosts, latest pages, traffic.
 
 Each tells the whole of its tables again and again, so what was missed does not matter. Of one that is gone,
-what it told last still counts.
+what it told last still counts, also if another has its name now: gatherers are told apart by their ids. What
+has no room in a table is added up in one row, "other".
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgpack
 import structlog
 
 from gcs.core.countries import COUNTRIES, Country, country_of
-from gcs.gatherer.findings import VERSION, Findings, Page, place_of
+from gcs.gatherer.findings import OTHER, VERSION, Findings, Page, most, place_of
+from gcs.monitor.shapes.crawl import Traffic, Trust
+from gcs.monitor.shapes.web import (
+    Countries,
+    CountryLinks,
+    CountryPages,
+    HostTold,
+    Languages,
+    PageSeen,
+    Written,
+    WrittenThere,
+)
 from gcs.monitor.unreadable import UNREADABLE
 
 MOST_PAGES: Final = 2_000
 _ROWS: Final = 400
+_SPOKEN: Final = 20
+"""Languages of one country."""
 _COUNTS: Final = ("pages", "bytes", "errors")
 _HOST: Final = ("host", *_COUNTS, "mean_s", "slowest_s", "status", "reason", "aside_until", "at")
 ORDERS: Final = {"slowest": "mean_s", "largest": "pages", "errors": "errors", "aside": "aside_until"}
 """How hosts can be sorted, and by what."""
-Row = dict[str, Any]
 
 
 class Found:
@@ -35,12 +48,12 @@ class Found:
         self._raw: dict[str, bytes] = {}
         self._seen: dict[str, tuple[str, int]] = {}
         """By gatherer: its incarnation, and the number of its last page that is here."""
-        self.pages: OrderedDict[int, Row] = OrderedDict()
+        self.pages: OrderedDict[int, PageSeen] = OrderedDict()
         self._number = 0
-        self._hosts: dict[tuple[str, str], Row] = {}
+        self._hosts: dict[tuple[str, str], HostTold] = {}
         self.version = 0
 
-    def take_in(self, told: Mapping[str, bytes]) -> tuple[list[Row], list[Row]]:
+    def take_in(self, told: Mapping[str, bytes]) -> tuple[list[PageSeen], list[HostTold]]:
         """What gatherers tell now; gives the pages, and the hosts, that are new or have changed by it.
 
         One who tells what cannot be read is left out, and what it told before still counts.
@@ -50,7 +63,7 @@ class Found:
             return [], []
         self.version += 1
         self._raw |= fresh
-        pages: list[Row] = []
+        pages: list[PageSeen] = []
         for each, data in sorted(fresh.items()):
             try:
                 said = _read(each, data)
@@ -79,7 +92,7 @@ class Found:
         """What one gatherer has found, without its hosts and pages."""
         self._told[name] = {"name": name, **findings.told(0.0), "hosts": [], "pages": []}
 
-    def _new_pages(self, gatherer: str, said: Mapping[str, Any]) -> list[Row]:
+    def _new_pages(self, gatherer: str, said: Mapping[str, Any]) -> list[PageSeen]:
         before = self._seen.get(gatherer, ("", 0))
         after = before[1] if before[0] == said["incarnation"] else 0
         new = [Page(*each) for each in said["pages"] if each[0] > after]
@@ -89,7 +102,7 @@ class Found:
         for page in new:
             self._number += 1
             country = country_of(place_of(page.host))
-            row = page._asdict() | {"number": self._number, "gatherer": said["name"]}
+            row = cast("PageSeen", page._asdict() | {"number": self._number, "gatherer": said["name"]})
             row["country"] = country.code if country else None
             self.pages[self._number] = row
             rows.append(row)
@@ -97,27 +110,27 @@ class Found:
             self.pages.popitem(last=False)
         return rows
 
-    def _changed_hosts(self) -> list[Row]:
-        now: dict[tuple[str, str], Row] = {}
-        for said in self._told.values():
+    def _changed_hosts(self) -> list[HostTold]:
+        now: dict[tuple[str, str], HostTold] = {}
+        for gatherer, said in self._told.items():
             for each in said["hosts"]:
-                row = dict(zip(_HOST, each, strict=True), gatherer=said["name"])
-                now[said["name"], row["host"]] = row
+                row = cast("HostTold", dict(zip(_HOST, each, strict=True), gatherer=said["name"]))
+                now[gatherer, row["host"]] = row
         changed = [row for key, row in now.items() if self._hosts.get(key) != row]
         self._hosts = now
         return changed
 
     # What can be asked for
 
-    def hosts(self, order: str, most: int, text: str = "") -> list[Row]:
+    def hosts(self, order: str, most: int, text: str = "") -> list[HostTold]:
         """The hosts that stand out in some way."""
-        measure = ORDERS[order]
-        rows = [row for row in self._hosts.values() if row[measure] and text in row["host"]]
-        return sorted(rows, key=lambda row: (-row[measure], row["host"]))[:most]
+        measure = itemgetter(ORDERS[order])
+        rows = [row for row in self._hosts.values() if measure(row) and text in row["host"]]
+        return sorted(rows, key=lambda row: (-measure(row), row["host"]))[:most]
 
     def search(
         self, words: Sequence[str], *, language: str, gatherer: str, host: str, before: int, most: int
-    ) -> list[Row]:
+    ) -> list[PageSeen]:
         """The latest pages in which all words occur, newest first."""
         found = []
         for row in reversed(self.pages.values()):
@@ -133,51 +146,59 @@ class Found:
                     break
         return found
 
-    def languages(self) -> Row:
+    def languages(self) -> Languages:
         """Pages by language, and by declared and detected charset: of all, and of each gatherer."""
-        each = {said["name"]: _counted(said["written"]) for said in self._told.values()}
         whole: Counter[tuple[str, str, str]] = Counter()
-        for counts in each.values():
+        rows: list[WrittenThere] = []
+        for gatherer, said in self._told.items():
+            counts = Counter(dict(said["written"]))
             whole.update(counts)
-        return _written(whole) | {"gatherers": {name: _written(each[name]) for name in sorted(each)}}
+            rows.append({"id": gatherer, "name": said["name"], **_written(counts)})
+        return {**_written(whole), "gatherers": sorted(rows, key=itemgetter("name", "id"))}
 
-    def countries(self) -> Row:
+    def countries(self) -> Countries:
         """Pages by country, what is elsewhere, and links between countries."""
         pages: Counter[str] = Counter()
         size: Counter[str] = Counter()
         by: dict[str, Counter[str]] = {}
         spoken: dict[str, Counter[str]] = {}
         links: Counter[tuple[str, str]] = Counter()
-        for said in self._told.values():
+        for gatherer, said in self._told.items():
             for place, count, size_bytes in said["places"]:
                 pages[place] += count
                 size[place] += size_bytes
-                by.setdefault(place, Counter())[said["name"]] += count
+                by.setdefault(place, Counter())[gatherer] += count
             for (place, language), count in said["spoken"]:
                 spoken.setdefault(place, Counter())[language] += count
             for (source, target), count in said["links"]:
                 links[source, target] += count
         known = {place: country for place in pages if (country := country_of(place))}
+        elsewhere = Counter({place: count for place, count in pages.items() if place not in known})
+        between = _between(links)
         return {
             "countries": list(_places(known, pages, size, by, spoken)),
             "elsewhere": [
-                {"domain": place, "pages": count}
-                for place, count in pages.most_common(_ROWS)
-                if place not in known
+                {"domain": place, "pages": count} for place, count in most(elsewhere, OTHER, _ROWS)
             ],
-            "links": _between(links),
+            "links": between,
+            "other_links": links.total() - sum(each["links"] for each in between),
         }
 
-    def trust(self, helper: str) -> list[Row]:
-        """What gatherers think of a helper that has to earn trust: answers in a row, and wrong ones."""
-        rows = []
-        for said in sorted(self._told.values(), key=itemgetter("name")):
+    def trust(self, helper: str) -> dict[str, Trust]:
+        """What gatherers, by id, think of a helper that has to earn trust: right in a row, and wrong."""
+        rows: dict[str, Trust] = {}
+        for gatherer, said in sorted(self._told.items(), key=lambda each: (each[1]["name"], each[0])):
             if helper in said.get("trust", {}):
                 consistent, wrong = said["trust"][helper]
-                rows.append({"gatherer": said["name"], "consistent": consistent, "wrong": wrong})
+                rows[gatherer] = {
+                    "gatherer": said["name"],
+                    "consistent": consistent,
+                    "wrong": wrong,
+                    "barred": False,
+                }
         return rows
 
-    def traffic(self, names: Mapping[str, str], pending: Mapping[str, Mapping[str, int]]) -> Row:
+    def traffic(self, names: Mapping[str, str], pending: Mapping[str, Mapping[str, int]]) -> Traffic:
         """URLs that gatherers, by id, have sent to each other and that wait, and what coordination costs."""
         ids = sorted(names, key=lambda each: names[each])
         said = {each: self._told.get(each, {}) for each in ids}
@@ -207,16 +228,12 @@ def _read(gatherer: str, data: bytes) -> Mapping[str, Any] | None:
     return said
 
 
-def _has(row: Row, words: Sequence[str]) -> bool:
+def _has(row: PageSeen, words: Sequence[str]) -> bool:
     text = f"{row['title']}\n{row['url']}\n{row['excerpt']}".lower()
     return all(word in text for word in words)
 
 
-def _counted(rows: Iterable[tuple[tuple[str, str, str], int]]) -> Counter[tuple[str, str, str]]:
-    return Counter(dict(rows))
-
-
-def _written(counts: Counter[tuple[str, str, str]]) -> Row:
+def _written(counts: Counter[tuple[str, str, str]]) -> Written:
     languages: Counter[str] = Counter()
     charsets: Counter[tuple[str, str]] = Counter()
     for (language, declared, detected), pages in counts.items():
@@ -227,11 +244,11 @@ def _written(counts: Counter[tuple[str, str, str]]) -> Row:
         "languages": [{"language": name, "pages": pages} for name, pages in languages.most_common()],
         "charsets": [
             {"declared": declared, "detected": detected, "pages": pages}
-            for (declared, detected), pages in charsets.most_common(_ROWS)
+            for (declared, detected), pages in most(charsets, (OTHER, OTHER), _ROWS)
         ],
         "rows": [
             {"language": language, "declared": declared, "detected": detected, "pages": pages}
-            for (language, declared, detected), pages in counts.most_common(_ROWS)
+            for (language, declared, detected), pages in most(counts, (OTHER, OTHER, OTHER), _ROWS)
         ],
     }
 
@@ -242,7 +259,7 @@ def _places(
     size: Counter[str],
     by: Mapping[str, Counter[str]],
     spoken: Mapping[str, Counter[str]],
-) -> Iterator[Row]:
+) -> Iterator[CountryPages]:
     """Each country, that with most pages first; one may have several domains."""
     merged: dict[str, list[str]] = {}
     for place, country in known.items():
@@ -252,21 +269,26 @@ def _places(
         country, places = COUNTRIES[code], merged[code]
         languages = sum((spoken.get(each, Counter()) for each in places), Counter[str]())
         yield {
-            **country._asdict(),
+            "code": code,
+            "name": country.name,
+            "latitude": country.latitude,
+            "longitude": country.longitude,
             "pages": total[code],
             "bytes": sum(size[each] for each in places),
-            "languages": [{"language": name, "pages": count} for name, count in languages.most_common(20)],
+            "languages": [
+                {"language": name, "pages": count} for name, count in most(languages, OTHER, _SPOKEN)
+            ],
             "gatherers": dict(sum((by[each] for each in places), Counter[str]())),
         }
 
 
-def _between(links: Counter[tuple[str, str]]) -> list[Row]:
+def _between(links: Counter[tuple[str, str]]) -> list[CountryLinks]:
     between: Counter[tuple[str, str]] = Counter()
     for (source, target), count in links.items():
         a, b = country_of(source), country_of(target)
         if a and b:
             between[a.code, b.code] += count
-    rows = [{"from": a, "to": b, "links": count} for (a, b), count in between.items()]
+    rows: list[CountryLinks] = [{"from": a, "to": b, "links": count} for (a, b), count in between.items()]
     return sorted(rows, key=itemgetter("links"), reverse=True)[:_ROWS]
 
 

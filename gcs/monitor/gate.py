@@ -18,9 +18,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gcs.monitor.answers import refusal
-from gcs.monitor.keys import Keys, Patience, Role, Session, Sessions
+from gcs.monitor.keys import Keys, Patience, Role
+from gcs.monitor.sessions import Session, Sessions
 
-COOKIE: Final = "gcs_session"
 SESSION: Final = "gcs.session"
 """Where a request has its session, in the scope."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -116,11 +116,11 @@ class Gate:
         kind, token = _credentials(headers)
         signed_in, named = self._signed_in(headers), None
         if token and kind == _BEARER:
-            named = Session(self._role_of(token, caller_of(scope)), 0.0, "")
+            named = Session(self._role_of(token, caller_of(scope)))
         elif token and path in _BY_PASSWORD and signed_in is None:
             self._role_of(token, caller_of(scope))
             # Browsers send it with whatever other pages ask for.
-            named = Session(Role.VIEW, 0.0, "")
+            named = Session(Role.VIEW)
         scope[SESSION] = session = named or signed_in
         if method not in SAFE:
             _check_source(headers, host, by_token=named is not None and kind == _BEARER)
@@ -162,7 +162,10 @@ class Gate:
         """By hand: there may be several of our name, and any others, which need not be well-formed."""
         for each in ";".join(headers.getlist("cookie")).split(";"):
             name, _, value = each.strip().partition("=")
-            if name == COOKIE and (session := self._sessions.find(value.strip('"'))) is not None:
+            if (
+                name == self._sessions.cookie
+                and (session := self._sessions.find(value.strip('"'))) is not None
+            ):
                 return session
         return None
 

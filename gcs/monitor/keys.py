@@ -1,14 +1,11 @@
-"""The tokens to sign in with, the sessions that they open, and how often one may try.
+"""The tokens to sign in with, and how often one may try.
 
 There is a token for each role, made by chance and kept in a file that only its owner can read; no password is
-ever chosen or given. A session is a cookie that is signed with a third secret of that file, so it lasts over
-a restart of the monitor, and ends for all when the file is removed. Who signs out is remembered until the
-session would have ended.
+ever chosen or given. A third secret of that file signs sessions (`gcs.monitor.sessions`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -24,11 +21,12 @@ from typing import Final
 from gcs.errors import ConfigError
 
 FILE: Final = "tokens.json"
+OPERATOR: Final = "x-operator"
+"""The header in which a program that sends a token says for whom it asks."""
 _TOKEN_BYTES: Final = 24
 _TRIES: Final = 10
 _PER_S: Final = 60.0
 _MOST_CALLERS: Final = 10_000
-_MOST_ENDED: Final = 10_000
 _MODE: Final = stat.S_IRUSR | stat.S_IWUSR
 
 
@@ -82,50 +80,6 @@ def _write(path: Path, keys: Keys) -> None:
     aside.touch(_MODE, exist_ok=False)
     aside.write_text(json.dumps(asdict(keys), indent=2) + "\n", encoding="utf-8")
     aside.replace(path)
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Somebody who has signed in."""
-
-    role: Role
-    expires_at: float
-    """Unix time."""
-    name: str
-    """What tells it from others."""
-
-
-class Sessions:
-    """Makes sessions, and recognises them again."""
-
-    def __init__(self, keys: Keys, lasting_s: float, clock: Callable[[], float]) -> None:
-        self._key = hashlib.sha256(f"{keys.secret} {keys.view} {keys.operate}".encode()).digest()
-        self._lasting_s, self._clock = lasting_s, clock
-        self._ended: OrderedDict[str, None] = OrderedDict()
-
-    def begin(self, role: Role) -> tuple[Session, str]:
-        """A new session, and what its cookie says."""
-        session = Session(role, float(round(self._clock() + self._lasting_s)), secrets.token_urlsafe(12))
-        said = f"{role}.{session.expires_at:.0f}.{session.name}"
-        return session, f"{said}.{self._signature(said)}"
-
-    def find(self, cookie: str) -> Session | None:
-        """The session of a cookie; None if it is over, or no cookie of ours."""
-        said, _, signature = cookie.rpartition(".")
-        if not hmac.compare_digest(self._signature(said).encode(), signature.encode("utf-8", "replace")):
-            return None
-        role, expires_at, name = said.split(".")
-        session = Session(Role(role), float(expires_at), name)
-        return None if session.expires_at <= self._clock() or name in self._ended else session
-
-    def end(self, session: Session) -> None:
-        """It is not recognised any more."""
-        self._ended[session.name] = None
-        if len(self._ended) > _MOST_ENDED:
-            self._ended.popitem(last=False)
-
-    def _signature(self, said: str) -> str:
-        return hmac.new(self._key, said.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 class Patience:

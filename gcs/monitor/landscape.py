@@ -1,6 +1,7 @@
 """The URL tree, who owns what of it, and who is fast for what: as the plan in force has it.
 
-All of it is read off the charter once for each plan, and kept as the bytes of its answer.
+All of it is read off the charter once for each plan, and kept as the bytes of its answer. That takes a while,
+so whoever wants one has a thread for it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Landscape:
         knowledge = Knowledge.from_bytes(charter.state)
         owners = _owners(knowledge.expansion, charter, view)
         self.tree = Body.of(_tree(charter, knowledge, owners))
+        self.tree.pack()
         names = [view.name(each) for each in knowledge.learned.gatherers]
         order = sorted(range(len(names)), key=names.__getitem__)
         self._gatherers = [names[number] for number in order]

@@ -16,8 +16,9 @@ from gcs.helper import desks
 from gcs.monitor import routes, serving
 from gcs.monitor.control import Control
 from gcs.monitor.gate import Gate
-from gcs.monitor.keys import Keys, Role, Sessions
+from gcs.monitor.keys import Keys, Role
 from gcs.monitor.reading import Reading
+from gcs.monitor.sessions import Sessions
 from gcs.monitor.watch import Watch
 from gcs.world import REAL, World
 
@@ -43,7 +44,7 @@ async def running(
 ) -> AsyncIterator[Monitor]:
     """Watch a crawl, and serve its page, until the block is left; raises ConfigError if that cannot be."""
     keys, base = Keys.kept(directory), config.monitor.path
-    sessions = Sessions(keys, config.monitor.session_s, world.now)
+    sessions = Sessions(keys, config.monitor.session_s, world.now, directory)
     async with (
         serving.listening(config.monitor.listen) as listeners,
         desks.opened(config, board.client) as open_desk,
@@ -52,7 +53,7 @@ async def running(
         watch = Watch(board, config, open_desk, directory, world)
         pages = routes.Pages(watch, sessions, base)
         answers = [*pages.endpoints(), *Reading(watch).endpoints(), *Control(watch).endpoints()]
-        app = routes.application(answers, base)
+        app = routes.application(answers, base, sessions.cookie)
         hosts = {each.lower() for each in config.monitor.hosts}
         gate = Gate(app, keys, sessions, base=base, hosts=hosts, clock=world.now)
         pages.check = gate.role

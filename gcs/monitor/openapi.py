@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -33,15 +33,13 @@ _REFUSALS: Final = {
 _RETRY: Final = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}}
 
 
-def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """The whole description."""
+def document(endpoints: Iterable[Endpoint], cookie: str) -> dict[str, Any]:
+    """The whole description; `cookie` is what sessions are called."""
     listed = list(endpoints)
-    types = [kind for each in listed for kind in (each.query, each.body) if kind is not None]
-    _, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    described = _Described(listed)
     paths: dict[str, dict[str, Any]] = {}
     for each in listed:
-        paths.setdefault(f"/api/{each.path}", {})[each.method.lower()] = _operation(each, schemas)
-    bodies = {each.body.__name__ for each in listed if each.body is not None}
+        paths.setdefault(f"/api/{each.path}", {})[each.method.lower()] = _operation(each, described)
     return {
         "openapi": VERSION,
         "info": {
@@ -53,34 +51,50 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         "paths": paths,
         "security": [{"token": []}, {"session": []}],
         "components": {
-            "schemas": {name: schema for name, schema in schemas.items() if name in bodies}
-            | {"Error": _ERROR},
+            "schemas": described.components | {"Error": _ERROR},
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "session": {"type": "apiKey", "in": "cookie", "name": "gcs_session"},
+                "session": {"type": "apiKey", "in": "cookie", "name": cookie},
             },
         },
     }
 
 
-def _operation(endpoint: Endpoint, schemas: Mapping[str, Any]) -> dict[str, Any]:
+class _Described:
+    """The types of some addresses: how each is referred to, and what is behind that."""
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        listed = list(endpoints)
+        kinds = [kind for each in listed for kind in (each.body, each.gives, *each.events.values())]
+        kinds = [kind for kind in kinds if kind is not None]
+        schemas, self.components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+        self._by_kind = list(zip(kinds, schemas, strict=True))
+
+    def __getitem__(self, kind: Any) -> dict[str, Any]:
+        return next(schema for each, schema in self._by_kind if each == kind)
+
+
+def _operation(endpoint: Endpoint, described: _Described) -> dict[str, Any]:
     words = endpoint.path.replace("/", "-").replace(".", "-").split("-")
     made: dict[str, Any] = {
         "operationId": endpoint.method.lower() + "".join(word.capitalize() for word in words),
         "summary": endpoint.summary,
-        "responses": _responses(endpoint),
+        "responses": _responses(endpoint, described),
     }
     if endpoint.is_open:
         made["security"] = [{}]
     if endpoint.query is not None:
-        made["parameters"] = _parameters(schemas[endpoint.query.__name__])
+        made["parameters"] = _parameters(endpoint.query)
     if endpoint.body is not None:
-        schema = {"$ref": _reference(endpoint.body)}
-        made["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+        made["requestBody"] = {"required": True, "content": {JSON: {"schema": described[endpoint.body]}}}
+    if endpoint.events:
+        made["x-events"] = {topic: described[kind] for topic, kind in endpoint.events.items()}
     return made
 
 
-def _parameters(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _parameters(query: type[Struct]) -> list[dict[str, Any]]:
+    (_,), components = msgspec.json.schema_components([query])
+    schema = components[query.__name__]
     required = schema.get("required", [])
     return [
         {"name": name, "in": "query", "required": name in required, "schema": each}
@@ -88,7 +102,7 @@ def _parameters(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _responses(endpoint: Endpoint) -> dict[str, Any]:
+def _responses(endpoint: Endpoint, described: _Described) -> dict[str, Any]:
     refused = {"description": "", "content": {JSON: {"schema": {"$ref": _REFERENCE.format(name="Error")}}}}
     answers: dict[str, Any] = {
         status: {**refused, "description": why} | ({"headers": _RETRY} if status in ("429", "503") else {})
@@ -96,16 +110,6 @@ def _responses(endpoint: Endpoint) -> dict[str, Any]:
     }
     if endpoint.method == "DELETE":
         return answers | {"204": {"description": "Done"}}
-    schema: dict[str, Any] = {"type": "string"}
-    if endpoint.media == JSON:
-        schema = {
-            "type": "object",
-            "required": list(endpoint.gives),
-            "properties": {name: {} for name in endpoint.gives},
-        }
+    schema = {"type": "string"} if endpoint.gives is None else described[endpoint.gives]
     told = {"description": "The answer", "content": {endpoint.media: {"schema": schema}}}
     return answers | {"200": told}
-
-
-def _reference(kind: type[Struct]) -> str:
-    return _REFERENCE.format(name=kind.__name__)

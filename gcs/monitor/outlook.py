@@ -6,11 +6,12 @@ ends of its interval give the least and the most time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gcs.core.dates import for_people
 from gcs.core.estimate import Progress
+from gcs.monitor.shapes.crawl import Outlook
 from gcs.operate.asking import counted
 from gcs.operate.condition import Condition, State
 from gcs.settings import duration
@@ -20,7 +21,7 @@ _STEPS: Final = ((86_400, 3_600), (3_600, 60), (600, 10))
 """A time of at least so long is told to so many seconds."""
 
 
-def outlook(totals: Mapping[str, Any], progress: Progress | None, per_s: float) -> dict[str, Any]:
+def outlook(totals: Mapping[str, Any], progress: Progress | None, per_s: float) -> Outlook:
     """How far it is, with the least and the most that this may be; None for what cannot be said.
 
     `per_s` is how many URLs are done, one way or the other, in a second of late.
@@ -32,11 +33,7 @@ def outlook(totals: Mapping[str, Any], progress: Progress | None, per_s: float) 
         expected, low, high = max(progress.total, known), max(progress.low, known), progress.high
         high = None if high is None else max(high, expected)
     share, least, most = (_share(done, each) for each in (expected, high, low))
-    times = {
-        "remaining_s": _time(expected, done, per_s),
-        "remaining_low_s": _time(low, done, per_s),
-        "remaining_high_s": _time(high, done, per_s),
-    }
+    likely_s, least_s, most_s = (_time(each, done, per_s) for each in (expected, low, high))
     return {
         "done": done,
         "known": known,
@@ -46,8 +43,10 @@ def outlook(totals: Mapping[str, Any], progress: Progress | None, per_s: float) 
         "share": share,
         "share_low": least,
         "share_high": most,
-        **times,
-        "sentence": _sentence(done, known, share, times),
+        "remaining_s": likely_s,
+        "remaining_low_s": least_s,
+        "remaining_high_s": most_s,
+        "sentence": _sentence(done, known, share, (likely_s, least_s, most_s)),
     }
 
 
@@ -64,7 +63,7 @@ def _time(until: float | None, done: int, per_s: float) -> float | None:
     return left / per_s if per_s > 0 and left / per_s < _TOO_LONG_S else None
 
 
-def _sentence(done: int, known: int, share: float | None, times: Mapping[str, float | None]) -> str:
+def _sentence(done: int, known: int, share: float | None, times: Sequence[float | None]) -> str:
     if not known:
         return "Nothing is known yet."
     if done == known:
@@ -72,7 +71,7 @@ def _sentence(done: int, known: int, share: float | None, times: Mapping[str, fl
     if share is None:
         return f"{_percent(done / known)} of the known URLs are done; how many more there are is not known."
     said = f"About {_percent(share)} of what is reachable"
-    likely, least, most = (times[name] for name in ("remaining_s", "remaining_low_s", "remaining_high_s"))
+    likely, least, most = times
     if likely is None or least is None:
         return f"{said}."
     span = f"at least {lasting(least)}" if most is None else f"between {lasting(least)} and {lasting(most)}"
@@ -103,7 +102,9 @@ def sentence(
         return "Nothing has been seen of the crawl yet."
     state, why = condition.state, condition.why
     if state is State.FINISHED and finished_at:
-        return f"Finished at {datetime.fromtimestamp(finished_at, UTC):%Y-%m-%d %H:%M:%S} UTC: {why}."
+        return f"Finished at {for_people(finished_at)}: {why}."
+    if state is State.CAUGHT_UP:
+        return f"Caught up, {why}."
     if state is State.WAITING and resting:
         return f"Waiting for politeness on {counted(resting, 'host')}: {why}."
     if state is not State.CRAWLING:

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gcs.core.holdings import Charter
+from gcs.core.holdings import Charter, Made
+from gcs.core.reasons import in_words
 from gcs.operate.looking import View, fact
 
 MOST: Final = 30
@@ -42,7 +43,8 @@ class Plans:
     def shown(self, charter: Charter | None) -> list[Row]:
         """The newest first; of those that were not seen, what the charter tells."""
         made = {each.epoch: {**each._asdict(), **_UNSEEN} for each in (charter.history if charter else ())}
-        return [{**made.get(epoch, {}), **self._seen.get(epoch, {})} for epoch in self._epochs(made)]
+        rows = ({**made.get(epoch, {}), **self._seen.get(epoch, {})} for epoch in self._epochs(made))
+        return [{**row, "because": in_words(row.get("reason", ""))} for row in rows]
 
     def _epochs(self, made: Mapping[int, Row]) -> list[int]:
         return sorted({*made, *self._seen}, reverse=True)[:MOST]
@@ -66,8 +68,8 @@ def _row(charter: Charter, now: View, before: View | None) -> Row:
     times = {each: float(seconds) for each, seconds in forecast.get("times", {}).items()}
     bound, longest = float(forecast.get("bound", 0.0)), max(times.values(), default=0.0)
     moves = Counter((now.name(a), now.name(b)) for _, _, a, b in charter.sources.changes(charter.owners))
-    made = charter.history[-1]._asdict() if charter.history else {"epoch": charter.epoch}
-    return made | {
+    made = charter.history[-1] if charter.history else _unrecorded(charter, now.at)
+    return made._asdict() | {
         "strategy": charter.strategy,
         "method": forecast.get("method", ""),
         "bound_s": round(bound, 3),
@@ -85,6 +87,11 @@ def _row(charter: Charter, now: View, before: View | None) -> Row:
             for (source, to), count in sorted(moves.items())
         ],
     }
+
+
+def _unrecorded(charter: Charter, at: float) -> Made:
+    """A plan of which nobody has noted when it was made."""
+    return Made(charter.epoch, at, charter.reason, len(charter.members), 0, 0)
 
 
 def _before(gatherer: str, before: View | None) -> Row:

@@ -12,14 +12,17 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gcs.index.presenting import offset_of
 from gcs.monitor import kml, requests
-from gcs.monitor.answers import Body, answer, told
-from gcs.monitor.endpoints import ANSWER, Endpoint
+from gcs.monitor.answers import Body, answer, outcome, told
+from gcs.monitor.endpoints import Endpoint
 from gcs.monitor.gate import Refused
 from gcs.monitor.landscape import Landscape
 from gcs.monitor.requests import Nothing
+from gcs.monitor.shapes import crawl, plan, web
+from gcs.monitor.shapes.crawl import Told
 from gcs.monitor.watch import Watch
-from gcs.operate import inquiry, ownership, status, work
+from gcs.operate import facts, inquiry, ownership, searching, status, work
 from gcs.operate.asking import Answer, Question
 from gcs.operate.looking import View
 from gcs.operate.overview import Overview
@@ -38,33 +41,60 @@ class Reading:
         self._asking = trio.CapacityLimiter(AT_ONCE)
         self._kept: dict[str, tuple[object, Body]] = {}
         """Answers that hold until something is seen that is newer."""
+        self._making = trio.Lock()
+        """Held while something is made that takes long, so that all who ask wait for one."""
 
     def endpoints(self) -> list[Endpoint]:
         """What can be asked for."""
         return [
-            self._seen("overview", "The crawl on one screen", self._overview, ("crawl", "state", "sentence")),
-            self._seen("gatherers", "What each gatherer says", self._gatherers, ("gatherers",)),
-            self._seen("history", "How it went", self._history, ("recent", "day")),
-            self._seen("tree", "The URL tree with its superpages and their owners", self._tree, ("nodes",)),
-            self._seen("plans", "The last plans", self._plans, ("plans",)),
-            self._seen("languages", "Pages by language and charset", self._languages, ("languages",)),
-            self._seen("countries", "Pages by country, and links between them", self._countries, ("links",)),
-            self._seen("traffic", "URLs between gatherers", self._traffic, ("gatherers",)),
-            self._seen("helpers", "Who is invited to help", self._helpers, ("helpers",)),
+            self._seen("overview", "The crawl on one screen", self._overview, crawl.CrawlOverview),
+            self._seen("gatherers", "What each gatherer says", self._gatherers, crawl.Gatherers),
+            self._seen("history", "How it went", self._history, crawl.CrawlHistory),
+            self._seen("tree", "The URL tree with its superpages and their owners", self._tree, plan.Tree),
+            self._seen("plans", "The last plans", self._plans, plan.PlansSeen),
+            self._seen("languages", "Pages by language and charset", self._languages, web.Languages),
+            self._seen(
+                "countries", "Pages by country, and links between them", self._countries, web.Countries
+            ),
+            self._seen("traffic", "URLs between gatherers", self._traffic, crawl.Traffic),
+            self._seen("helpers", "Who is invited to help", self._helpers, crawl.Helpers),
             Endpoint(
                 "GET", "places.kml", "The same by country, for Google Earth", self._kml, media=kml.MEDIA_TYPE
             ),
-            self._chosen("events", "What has happened", self._events, requests.Events, ("events", "last")),
-            self._chosen("rates", "Who is fast for what", self._rates, requests.Rates, ("sites",)),
-            self._chosen("hosts", "Hosts that stand out", self._hosts, requests.Hosts, ("hosts",)),
-            self._chosen("pages", "The latest pages", self._pages, requests.Latest, ("pages", "in_all")),
-            self._question("why", "Where a URL stands, and why", self._why, requests.Why),
-            self._question("host", "Who owns a host, and what is known of it", self._host, requests.OneHost),
-            self._question("seeds", "Seeds that nobody has taken yet", self._seeds, Nothing),
-            self._told("status", "How the crawl is", lambda _: status.told(self._last())),
-            self._told("nodes", "All gatherers", lambda _: status.nodes_of(self._view())),
-            self._told("queues", "What waits, and for whom", lambda _: status.queues_of(self._view())),
-            self._told("superpages", "The ranges of the plan", self._superpages, requests.Top),
+            self._chosen("events", "What has happened", self._events, requests.Events, crawl.Happenings),
+            self._chosen("rates", "Who is fast for what", self._rates, requests.Rates, plan.Rates),
+            self._chosen("hosts", "Hosts that stand out", self._hosts, requests.Hosts, web.Hosts),
+            self._chosen("pages", "The latest pages", self._pages, requests.Latest, web.Pages),
+            self._question("why", "Where a URL stands, and why", self._why, requests.Why, facts.WhyFacts),
+            self._question(
+                "search", "Pages by their words", self._search, requests.Search, facts.SearchFacts
+            ),
+            self._question(
+                "host",
+                "Who owns a host, and what is known of it",
+                self._host,
+                requests.OneHost,
+                facts.HostFacts,
+            ),
+            self._question(
+                "seeds", "Seeds that nobody has taken yet", self._seeds, Nothing, facts.SeedsFacts
+            ),
+            self._told("status", "How the crawl is", lambda: status.told(self._last()), facts.StatusFacts),
+            self._told("nodes", "All gatherers", lambda: status.nodes_of(self._view()), facts.NodesFacts),
+            self._told(
+                "queues",
+                "What waits, and for whom",
+                lambda: status.queues_of(self._view()),
+                facts.QueuesFacts,
+            ),
+            Endpoint(
+                "GET",
+                "superpages",
+                "The ranges of the plan",
+                self._superpages,
+                query=requests.Top,
+                gives=Told[facts.SuperpagesFacts],
+            ),
         ]
 
     # How they are asked for
@@ -74,7 +104,7 @@ class Reading:
         path: str,
         summary: str,
         value: Callable[[], tuple[object, Callable[[], Body]]],
-        gives: tuple[str, ...],
+        gives: Any,
     ) -> Endpoint:
         """What is seen, made anew only when that has another version."""
 
@@ -94,30 +124,31 @@ class Reading:
         summary: str,
         value: Callable[[Any], Mapping[str, Any]],
         query: type[Struct],
-        gives: tuple[str, ...],
+        gives: Any,
     ) -> Endpoint:
         async def read(request: Request) -> Response:
             return answer(request, Body.of(value(requests.query_of(request, query))))
 
         return Endpoint("GET", path, summary, read, query=query, gives=gives)
 
-    def _told(
-        self, path: str, summary: str, value: Callable[[Any], Answer], query: type[Struct] = Nothing
-    ) -> Endpoint:
+    def _told(self, path: str, summary: str, value: Callable[[], Answer], said: type) -> Endpoint:
         async def read(request: Request) -> Response:
-            return told(value(requests.query_of(request, query)))
+            requests.query_of(request, Nothing)
+            return told(value())
 
-        return Endpoint("GET", path, summary, read, query=query, gives=ANSWER)
+        gives = Told[said]  # type: ignore[valid-type] # it is described, not checked
+        return Endpoint("GET", path, summary, read, gives=gives)
 
     def _question(
-        self, path: str, summary: str, question: Callable[[Any], Question], query: type[Struct]
+        self, path: str, summary: str, question: Callable[[Any], Question], query: type[Struct], said: type
     ) -> Endpoint:
         async def read(request: Request) -> Response:
             asked = question(requests.query_of(request, query))
             async with self._asking:
                 return told(await asked(self._watch.board, self._watch.config))
 
-        return Endpoint("GET", path, summary, read, query=query, gives=ANSWER)
+        gives = Told[said]  # type: ignore[valid-type] # it is described, not checked
+        return Endpoint("GET", path, summary, read, query=query, gives=gives)
 
     # What is seen
 
@@ -196,16 +227,35 @@ class Reading:
         )
         return {"pages": rows, "in_all": len(found.pages)}
 
-    def _superpages(self, asked: requests.Top) -> Answer:
-        return ownership.superpages_in(self._view(), asked.top)
+    async def _superpages(self, request: Request) -> Response:
+        top, view = requests.query_of(request, requests.Top).top, self._view()
+        version = (view.charter.epoch if view.charter else 0, top)
+        async with self._making:
+            kept = self._kept.get("superpages")
+            if kept is None or kept[0] != version:
+                body = await trio.to_thread.run_sync(_listed, view, top)
+                self._kept["superpages"] = kept = (version, body)
+        return answer(request, kept[1])
 
     # What gatherers say
 
     def _why(self, asked: requests.Why) -> Question:
         return partial(inquiry.why, text=asked.url)
 
+    def _search(self, asked: requests.Search) -> Question:
+        offset = offset_of(asked.page, asked.limit)
+        view = self._view()
+        return partial(searching.search, text=asked.q, limit=asked.limit, offset=offset, view=view)
+
     def _host(self, asked: requests.OneHost) -> Question:
         return partial(ownership.host, name=asked.name)
 
     def _seeds(self, _: Nothing) -> Question:
         return work.seeds
+
+
+def _listed(view: View, top: int) -> Body:
+    """The superpages of a plan; thousands of them take a while."""
+    body = outcome(ownership.superpages_in(view, top))
+    body.pack()
+    return body

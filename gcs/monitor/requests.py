@@ -76,6 +76,14 @@ class Why(Struct, forbid_unknown_fields=True):
     url: _Url
 
 
+class Search(Struct, forbid_unknown_fields=True):
+    """A query, how many results make a page, and which page of them."""
+
+    q: Annotated[str, Meta(min_length=1, max_length=1_000)]
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+    page: Annotated[int, Meta(ge=1, le=1_000)] = 1
+
+
 class OneHost(Struct, forbid_unknown_fields=True):
     """The name of a host."""
 

@@ -22,8 +22,11 @@ from gcs.errors import GcsError
 from gcs.monitor import openapi, requests
 from gcs.monitor.answers import Body, answer, encoded, refusal
 from gcs.monitor.endpoints import Endpoint
-from gcs.monitor.gate import COOKIE, SESSION, Refused, caller_of
-from gcs.monitor.keys import Role, Session, Sessions
+from gcs.monitor.gate import SESSION, Refused, caller_of
+from gcs.monitor.keys import Role
+from gcs.monitor.sessions import Session, Sessions
+from gcs.monitor.shapes.crawl import SignedIn
+from gcs.monitor.shapes.live import EVENTS
 from gcs.monitor.stream import MOST_LISTENERS, TOPICS
 from gcs.monitor.watch import Watch
 from tuplespace import TupleSpaceError
@@ -43,10 +46,15 @@ class Pages:
 
     def endpoints(self) -> list[Endpoint]:
         """What is asked about sessions, and live events."""
-        gives = ("role", "crawl", "version", "expires_at")
-        sign_in = partial(Endpoint, gives=gives, is_open=True)
+        sign_in = partial(Endpoint, gives=SignedIn, is_open=True)
         events = Endpoint(
-            "GET", "stream", "Server-sent events", self._stream, requests.Topics, media="text/event-stream"
+            "GET",
+            "stream",
+            "Server-sent events",
+            self._stream,
+            requests.Topics,
+            events=EVENTS,
+            media="text/event-stream",
         )
         return [
             sign_in("GET", "session", "Who is signed in", self._session),
@@ -61,11 +69,11 @@ class Pages:
         return self._told(request.scope.get(SESSION))
 
     def _told(self, session: Session | None) -> Response:
-        value = {
-            "role": session.role if session else None,
+        value: SignedIn = {
+            "role": session.role.value if session else None,
             "crawl": self._watch.crawl if session else None,
             "version": gcs.__version__ if session else None,
-            "expires_at": (session.expires_at or None) if session else None,
+            "expires_at": session.expires_at if session and session.name else None,
         }
         return Response(encoded(value), media_type="application/json")
 
@@ -75,7 +83,7 @@ class Pages:
         session, cookie = self._sessions.begin(role)
         answered = self._told(session)
         answered.set_cookie(
-            COOKIE,
+            self._sessions.cookie,
             cookie,
             max_age=round(session.expires_at - self._watch.now()),
             path=self._base,
@@ -89,8 +97,9 @@ class Pages:
         session = request.scope.get(SESSION)
         if session is not None:
             self._sessions.end(session)
+            self._watch.stream.dismiss()
         answered = Response(status_code=HTTPStatus.NO_CONTENT)
-        answered.delete_cookie(COOKIE, path=self._base, httponly=True, samesite="strict")
+        answered.delete_cookie(self._sessions.cookie, path=self._base, httponly=True, samesite="strict")
         return answered
 
     # What is seen
@@ -104,15 +113,15 @@ class Pages:
         if stream.listeners >= MOST_LISTENERS:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many listen already.", _WITHIN_S)
         return StreamingResponse(
-            stream.listen(topics),
+            stream.listen(topics, partial(self._sessions.left_s, request.scope[SESSION])),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
 
 
-def application(endpoints: Sequence[Endpoint], base: str) -> Starlette:
-    """The application with all its addresses below the base path."""
-    described = Body.of(openapi.document(endpoints))
+def application(endpoints: Sequence[Endpoint], base: str, cookie: str) -> Starlette:
+    """The application with all its addresses below the base path; `cookie` is what sessions are called."""
+    described = Body.of(openapi.document(endpoints, cookie))
 
     async def describe(request: Request) -> Response:
         return answer(request, described)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import gcs
 from gcs.board import Member
 from gcs.core.rulings import ALL
 from gcs.gatherer.tally import Pace
 from gcs.monitor.outlook import outlook, sentence
+from gcs.monitor.shapes.crawl import Condition, CrawlOverview, Paused, PlanInForce, Reach
 from gcs.operate.looking import View, fact
 from gcs.operate.overview import Overview
-
-UNKNOWN: Final = "unknown"
-"""The state of a crawl of which nothing was seen."""
 
 
 class Speeds:
@@ -48,25 +45,31 @@ class Speeds:
         return self._paces[name].recent if name in self._paces else 0.0
 
 
-def overview(crawl: str, reach: Mapping[str, Any], seen: Overview | None, speeds: Speeds) -> dict[str, Any]:
+def overview(crawl: str, reach: Reach, seen: Overview | None, speeds: Speeds) -> CrawlOverview:
     """All of it; what was seen last if Redis is away, as `reach` says."""
-    top: dict[str, Any] = {"crawl": crawl, "version": gcs.__version__, "reach": reach}
-    if seen is None:
-        return top | dict(_NOTHING)
+    condition = _NOTHING if seen is None else _condition(seen, speeds)
+    return {"crawl": crawl, "version": gcs.__version__, "reach": reach, **condition}
+
+
+def _condition(seen: Overview, speeds: Speeds) -> Condition:
     view, totals = seen.view, seen.totals
     resting = sum(int(fact(each, "resting")) for each in view.present)
-    return top | {
+    return {
         "at": round(view.at, 3),
         "state": seen.condition.state.value,
         "sentence": sentence(
             seen.condition, totals, len(view.present), resting, finished_at=view.finished_at
         ),
         "why": seen.condition.why,
-        "finished_at": view.finished_at or None,
+        "finished_at": None if view.returns else view.finished_at or None,
+        "next_visit_at": view.next_visit_at,
         "paused": _paused(seen),
         "resting_hosts": resting,
-        "totals": totals
-        | {"bytes_per_s": round(speeds["bytes"], 1), "failed_per_s": round(speeds["failed"], 3)},
+        "totals": {
+            **totals,
+            "bytes_per_s": round(speeds["bytes"], 1),
+            "failed_per_s": round(speeds["failed"], 3),
+        },
         "progress": outlook(totals, seen.progress, speeds["done"]),
         "alarms": list(seen.alarms),
         "gatherers": {
@@ -82,12 +85,13 @@ def overview(crawl: str, reach: Mapping[str, Any], seen: Overview | None, speeds
     }
 
 
-_NOTHING: Final[Mapping[str, Any]] = {
+_NOTHING: Final[Condition] = {
     "at": None,
-    "state": UNKNOWN,
+    "state": "unknown",
     "sentence": sentence(None, {}, 0, 0),
     "why": "",
     "finished_at": None,
+    "next_visit_at": None,
     "paused": [],
     "resting_hosts": 0,
     "totals": None,
@@ -100,16 +104,16 @@ _NOTHING: Final[Mapping[str, Any]] = {
 """The rest of an overview before anything was seen."""
 
 
-def _paused(seen: Overview) -> list[dict[str, Any]]:
+def _paused(seen: Overview) -> list[Paused]:
     rulings = seen.view.rulings
-    found = []
+    found: list[Paused] = []
     for who in sorted(rulings.paused):
         by, at = rulings.paused_by.get(who, ("", 0.0))
         found.append({"who": "all" if who == ALL else who, "by": by, "since": at or None})
     return found
 
 
-def _plan(seen: Overview) -> dict[str, Any] | None:
+def _plan(seen: Overview) -> PlanInForce | None:
     charter = seen.view.charter
     if charter is None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import structlog
 import trio
@@ -28,12 +28,15 @@ from gcs.monitor.found import Found
 from gcs.monitor.history import History
 from gcs.monitor.landscape import Landscape
 from gcs.monitor.plans import Plans
+from gcs.monitor.shapes.crawl import CrawlOverview, Reach, Traffic, Trust, TrustedHelper
+from gcs.monitor.shapes.web import HostSeen, HostTold
 from gcs.monitor.stream import Stream
 from gcs.monitor.summing import Speeds, overview
 from gcs.monitor.unreadable import UNREADABLE
+from gcs.operate.facts import HelperFacts, WatchedGatherer
 from gcs.operate.helping import helpers
 from gcs.operate.looking import View, fact
-from gcs.operate.overview import Overview, Watcher, gatherer_facts
+from gcs.operate.overview import Overview, Watcher
 from gcs.operate.parts import host_prefix
 from gcs.settings import duration
 from gcs.world import REAL, World
@@ -65,10 +68,9 @@ class Watch:
             kept = _understood({})
         growth, self.history, self.chronicle, self.plans = kept
         self._open_desk = open_desk
-        self._helpers: Mapping[str, Mapping[str, Any]] = {}
+        self._helpers: Mapping[str, HelperFacts] = {}
         """By name: what was last heard of them. Their sites may be slow, so no look waits for them."""
-        no_sites = replace(config, helpers=replace(config.helpers, sites=()))
-        self._watcher = Watcher(board, no_sites, open_desk, growth)
+        self._watcher = Watcher(board, config, None, growth)
         self.seen: Overview | None = None
         self.looks = 0
         """Grows with what was seen."""
@@ -81,8 +83,8 @@ class Watch:
         self.versions = dict.fromkeys(("tree", "plans", "languages", "hosts", "helpers"), 0)
         """Grow with what they are about."""
         self._speeds = Speeds()
-        self._rows: dict[str, dict[str, Any]] = {}
-        self._overview: dict[str, Any] = {}
+        self._rows: dict[str, WatchedGatherer] = {}
+        self._overview: Mapping[str, object] = {}
         self._watched_at = -boards.WATCHED_S
         self.stream = Stream(self._snapshot)
 
@@ -164,7 +166,7 @@ class Watch:
         if before is None:
             with trio.move_on_after(_PATIENCE_S):
                 self._helpers = await self._ask_helpers(seen)
-        rows = [self._helpers.get(each["helper"], _unasked(each)) for each in seen.helpers]
+        rows = [self._helpers.get(each["helper"], each) for each in seen.helpers]
         seen = replace(seen, helpers=rows)
         epoch = seen.view.charter.epoch if seen.view.charter else 0
         if self.landscape is None or self.landscape.epoch != epoch:
@@ -196,7 +198,7 @@ class Watch:
                     self._helpers = said
             await trio.sleep(EVERY_S)
 
-    async def _ask_helpers(self, seen: Overview) -> Mapping[str, Mapping[str, Any]]:
+    async def _ask_helpers(self, seen: Overview) -> Mapping[str, HelperFacts]:
         said = await helpers(self.config, seen.view.rulings, self._open_desk)
         return {each["helper"]: each for each in said}
 
@@ -251,7 +253,7 @@ class Watch:
             self._overview = {**now, "at": 0}
             self.stream.tell("overview", now)
         rows = {each["id"]: each for each in self.gatherers()}
-        changed = [_difference(self._rows.get(each, {}), row) for each, row in rows.items()]
+        changed = [_difference(self._rows.get(each), row) for each, row in rows.items()]
         changed = [each for each in changed if len(each) > 1]
         gone = [each for each in self._rows if each not in rows]
         if changed or gone:
@@ -260,13 +262,13 @@ class Watch:
         self._add_point(now)
         self.stream.tell_if_new("changed", self.changed())
 
-    def _add_point(self, now: Mapping[str, Any]) -> None:
+    def _add_point(self, now: CrawlOverview) -> None:
         if not self.history.is_due(self.now()):
             return
         totals: Mapping[str, float] = {}
         each: dict[str, dict[str, float]] = {}
         if self.seen is not None and not self.trouble:
-            totals, rates = now["totals"], self.seen.rates
+            totals, rates = cast("Mapping[str, float]", now["totals"]), self.seen.rates
             for member in self.seen.view.present:
                 values = {name: float(fact(member, name)) for name in _EACH}
                 each[member.pulse.name] = values | {"pages_per_s": rates.get(member.id, 0.0)}
@@ -287,58 +289,52 @@ class Watch:
         same = {"rates": versions["tree"], "countries": versions["languages"], "traffic": versions["hosts"]}
         return versions | same
 
-    def gatherers(self) -> list[dict[str, Any]]:
+    def gatherers(self) -> list[WatchedGatherer]:
         """What each gatherer says, by name."""
-        seen = self.seen
-        if seen is None:
+        if self.seen is None:
             return []
-        return [
-            {**gatherer_facts(seen.view, each), "pages_per_s": round(seen.rates.get(each.id, 0.0), 3)}
-            for each in sorted(seen.view.members.values(), key=lambda it: (it.pulse.name, it.id))
-        ]
+        members = self.seen.view.members.values()
+        return [self.seen.gatherer(each) for each in sorted(members, key=lambda it: (it.pulse.name, it.id))]
 
-    def overview(self) -> dict[str, Any]:
+    def overview(self) -> CrawlOverview:
         """The crawl on one screen."""
-        reach = {
+        reach: Reach = {
             "redis": not self.trouble,
             "sentence": self.trouble,
             "since": round(self.away_since, 3) or None,
         }
         return overview(self.crawl, reach, self.seen, self._speeds)
 
-    def host_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def host_row(self, row: HostTold) -> HostSeen:
         """What is told of a host, with what operators have ruled about it."""
         delays = self.seen.view.rulings.delays if self.seen else {}
         delay_s = delays.get(host_prefix(row["host"].partition(":")[0])) if delays else None
         return {**row, "delay_s": delay_s}
 
-    def traffic(self) -> dict[str, Any]:
+    def traffic(self) -> Traffic:
         """URLs between gatherers."""
         view = self.seen.view if self.seen else View()
         names = {each.id: each.pulse.name for each in view.members.values() if each in view.expected}
         return self.found.traffic(names, {each.id: each.pulse.pending for each in view.members.values()})
 
-    def helpers(self) -> list[dict[str, Any]]:
+    def helpers(self) -> list[TrustedHelper]:
         """Who is invited, and what gatherers think of them."""
         seen = self.seen
         if seen is None:
             return []
-        barred = {each.pulse.name: fact(each, "barred") or () for each in seen.view.expected}
 
-        def trust(helper: str) -> list[dict[str, Any]]:
-            rows = {row["gatherer"]: row for row in self.found.trust(helper)}
-            for name, who in barred.items():
-                if name in rows or helper in who:
-                    rows[name] = {"gatherer": name, "consistent": 0, "wrong": 0} | rows.get(name, {})
-                    rows[name]["barred"] = helper in who
-            return [{"barred": False, **row} for row in rows.values()]
+        def trust(helper: str) -> list[Trust]:
+            rows = self.found.trust(helper)
+            for each in seen.view.expected:
+                who = fact(each, "barred") or ()
+                if each.id in rows:
+                    rows[each.id]["barred"] = helper in who
+                elif helper in who:
+                    name = each.pulse.name
+                    rows[each.id] = {"gatherer": name, "consistent": 0, "wrong": 0, "barred": True}
+            return list(rows.values())
 
         return [{**each, "trust": trust(each["helper"])} for each in seen.helpers]
-
-
-def _unasked(helper: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row of a helper whose site was not asked yet."""
-    return {**helper, "says": "its site has not answered yet"}
 
 
 def _understood(kept: Mapping[str, Any]) -> tuple[Tally | None, History, Chronicle, Plans]:
@@ -351,6 +347,8 @@ def _understood(kept: Mapping[str, Any]) -> tuple[Tally | None, History, Chronic
     return growth, history, Chronicle(kept.get("events", ())), Plans(kept.get("plans"))
 
 
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+def _difference(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
     """What is another value in a row than it was, and whose row it is."""
+    if before is None:
+        return dict(now)
     return {name: value for name, value in now.items() if name == "id" or before.get(name, now) != value}

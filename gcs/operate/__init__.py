@@ -11,6 +11,8 @@ overview    all of that on one screen
 status      `gcs status`, `gcs nodes`, `gcs queues`
 watching    `gcs status --watch`
 inquiry     `gcs why`
+searching   `gcs search`
+profiles    `gcs profile`
 ownership   `gcs superpages`, `gcs host`
 planning    `gcs rebalance`
 ruling      `gcs pause`, `gcs resume`, `gcs block`, `gcs unblock`

@@ -14,6 +14,7 @@ from gcs import board as boards
 from gcs.board import Board
 from gcs.config import Config
 from gcs.errors import ConfigError, ExitCode, UsageError
+from gcs.operate.facts import Missing
 from gcs.operate.looking import View
 
 SOON_S: Final = 30.0
@@ -73,7 +74,7 @@ class Answers:
         return ExitCode.REDIS if self.failed or self.silent else ExitCode.OK
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Missing:
         """Who is missing."""
         return {"failed": dict(self.failed), "silent": list(self.silent)}
 

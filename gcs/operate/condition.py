@@ -1,7 +1,8 @@
-"""Whether a crawl is finished, crawling, paused, waiting or stuck, and why, in one sentence.
+"""Whether a crawl is finished, caught up, crawling, paused, waiting or stuck, and why, in one sentence.
 
-*Finished* was proven by the gatherers. *Waiting* goes on by itself. *Stuck* does not, or not soon: somebody
-has to do something, such as start a gatherer.
+*Finished* was proven by the gatherers; if they visit pages again by a policy, the same proof says only that
+the crawl has *caught up*. *Waiting* goes on by itself. *Stuck* does not, or not soon: somebody has to do
+something, such as start a gatherer.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gcs.board import Member
+from gcs.core.dates import for_people
 from gcs.core.rulings import ALL
 from gcs.operate.asking import counted
 from gcs.operate.looking import View, fact
@@ -21,6 +23,7 @@ class State(StrEnum):
     """How a crawl is."""
 
     FINISHED = "finished"
+    CAUGHT_UP = "caught up"
     CRAWLING = "crawling"
     PAUSED = "paused"
     WAITING = "waiting"
@@ -35,13 +38,16 @@ class Condition:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.state.value}: {self.why}"
+        return f"{self.state.value}{',' if self.state is State.CAUGHT_UP else ':'} {self.why}"
 
 
 def condition(view: View, *, forget_after_s: float) -> Condition:
     """How a crawl is; `forget_after_s` is when a silent gatherer is given up, as the configuration says."""
     if view.finished and not view.seeds_wait and not any(fact(each, "queued") for each in view.present):
-        return Condition(State.FINISHED, "nothing is queued, under way or on its way at any gatherer")
+        if not view.returns:
+            return Condition(State.FINISHED, "nothing is queued, under way or on its way at any gatherer")
+        if view.present and all(each.pulse.quiet for each in view.present):
+            return Condition(State.CAUGHT_UP, "; ".join([_next_due(view), *_absences(view)]))
     if not view.present:
         return Condition(State.STUCK, _nobody(view))
     if ALL in view.rulings.paused:
@@ -50,6 +56,13 @@ def condition(view: View, *, forget_after_s: float) -> Condition:
     if view.charter is None:
         return Condition(State.WAITING, "the first plan is being made")
     return _at_work(view) or _held_up(view, forget_after_s)
+
+
+def _next_due(view: View) -> str:
+    at = view.next_visit_at
+    if at is None:
+        return "no page is to be visited again"
+    return f"next page due at {for_people(at)}"
 
 
 def _nobody(view: View) -> str:
@@ -62,15 +75,23 @@ def _at_work(view: View) -> Condition | None:
     """What the crawl does, if there is anything to fetch."""
     able = [each for each in view.present if not view.rulings.is_paused(each.pulse.name)]
     queued, under_way = _total(able, "queued"), _total(able, "under_way")
-    if not queued and not under_way:
+    is_due = any(_has_due(each, view.at) for each in able)
+    if not queued and not under_way and not is_due:
         return None
     asides = [*_absences(view), *_moves(view), *_pauses(view)]
+    known = f"{queued:,} queued" + (", and pages due again" if is_due else "")
     if under_way or view.is_busy:
-        return Condition(State.CRAWLING, "; ".join([f"{queued:,} queued", *asides]))
-    why = f"{queued:,} queued, and no host may be asked now: they rest between requests, or before a retry"
+        return Condition(State.CRAWLING, "; ".join([known, *asides]))
+    why = f"{known}, and no host may be asked now: they rest between requests, or before a retry"
     if view.rulings.resting:
         why += ", or are paused by an operator"
     return Condition(State.WAITING, "; ".join([why, *asides]))
+
+
+def _has_due(member: Member, at: float) -> bool:
+    """Whether a gatherer has pages that are to be visited again now."""
+    next_at = fact(member, "next_visit_at") if fact(member, "returns") else None
+    return next_at is not None and next_at <= at and not member.pulse.quiet
 
 
 def _held_up(view: View, forget_after_s: float) -> Condition:

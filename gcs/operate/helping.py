@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import trio
 
@@ -10,18 +10,25 @@ from gcs.config import Config
 from gcs.core.rulings import Rulings
 from gcs.helper.desks import OpenDesk, Presence
 from gcs.helper.sites import Site
+from gcs.operate.facts import HelperFacts
 from tuplespace import TupleSpaceError, Unavailable
 
 _PATIENCE_S: Final = 5.0
+_UNASKED: Final = "its site has not answered yet"
 
 
-async def helpers(config: Config, rulings: Rulings, open_desk: OpenDesk) -> list[dict[str, Any]]:
+def unasked(rulings: Rulings) -> list[HelperFacts]:
+    """Who is invited, before any site was asked."""
+    return [_row(name, invited.site, None, _UNASKED) for name, invited in sorted(rulings.helpers.items())]
+
+
+async def helpers(config: Config, rulings: Rulings, open_desk: OpenDesk) -> list[HelperFacts]:
     """What helpers say of themselves; one whose site cannot be asked says so."""
     sites = {site.name: site for site in map(Site.of, config.helpers.sites)}
     there: dict[str, list[Presence]] = {}
     trouble: dict[str, str] = {}
     silent: dict[str, str] = {}
-    found: list[dict[str, Any]] = []
+    found: list[HelperFacts] = []
     for name, invited in sorted(rulings.helpers.items()):
         site = sites.get(invited.site)
         desk = site.desk(name) if site else ""
@@ -39,14 +46,16 @@ async def helpers(config: Config, rulings: Rulings, open_desk: OpenDesk) -> list
         says = said.sentence if said else trouble.get(desk, "")
         if site is None:
             says = f"helpers.sites does not name {invited.site} here"
-        found.append(
-            {
-                "helper": name,
-                "site": invited.site,
-                "present": said is not None,
-                "slots": said.slots if said else 0,
-                "pages": said.pages if said else 0,
-                "says": says,
-            }
-        )
+        found.append(_row(name, invited.site, said, says))
     return found
+
+
+def _row(name: str, site: str, said: Presence | None, says: str) -> HelperFacts:
+    return {
+        "helper": name,
+        "site": site,
+        "present": said is not None,
+        "slots": said.slots if said else 0,
+        "pages": said.pages if said else 0,
+        "says": says,
+    }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import trio
+
 from gcs.board import Board
 from gcs.commandline import fact_lines
 from gcs.config import Config
@@ -13,6 +15,7 @@ from gcs.gatherer.seeds import target_of
 from gcs.operate.asking import Answer, Answers, order, require_living
 from gcs.operate.looking import Looker, View, fact
 from gcs.settings import duration
+from gcs.summary.names import container_of
 
 Told = Mapping[str, Any]
 """What one gatherer says, see `gcs.gatherer.testimony`."""
@@ -26,6 +29,11 @@ async def why(board: Board, config: Config, *, text: str) -> Answer:
     answers = await order(board, view, "why", {"url": target.url})
     owner = view.charter.owners.owner(target.key) if view.charter else ""
     best = _best(answers, owner)
+    is_known = any(told["row"] for told in answers.given.values())
+    if not is_known and (container := container_of(target.url)):
+        whole = await why(board, config, text=container)
+        inside = {**whole.facts, "url": target.url, "member_of": container}
+        return Answer(inside, [*fact_lines(inside), *answers.complaints], whole.code)
     facts: dict[str, Any] = {"url": target.url}
     if best:
         told = answers.given[best]
@@ -33,8 +41,11 @@ async def why(board: Board, config: Config, *, text: str) -> Answer:
         row = told["row"] or {"state": "unknown"}
         facts |= {"state": row["state"], "next": next_step(view, best, told, turn)}
         facts |= {name: value for name, value in row.items() if name != "state"}
-        facts |= {"gatherer": view.name(owner) or None, "superpage": _superpage(view, target.key)}
+        # Thousands of superpages take a while to read.
+        superpage = await trio.to_thread.run_sync(_superpage, view, target.key)
+        facts |= {"gatherer": view.name(owner) or None, "superpage": superpage}
         facts |= _surroundings(told, turn)
+        facts |= {"revisit": told["revisit"]} if told.get("revisit") else {}
     facts["passed_on_by"] = sorted(
         view.name(each)
         for each, told in answers.given.items()
@@ -71,6 +82,8 @@ def next_step(view: View, teller: str, told: Told, turn: str) -> str:
     row, name = told["row"], view.name(teller)
     if row is None:
         return "nothing: no page that was fetched has named it" if _is_wanted(told) else told["scope"]
+    if row["state"] == "done" and (visits := told.get("revisit", {})).get("next_visit"):
+        return f"it is visited again from {visits['next_visit']} on: {visits['because']}"
     if row["state"] != "queued":
         return "nothing" if row["state"] != "passed" else "another gatherer is to fetch it"
     if told["under_way"]:

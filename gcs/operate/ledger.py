@@ -179,7 +179,7 @@ _CODES: Final = {Verdict.UNBALANCED: ExitCode.UNBALANCED, Verdict.INCOMPLETE: Ex
 
 def _shown(view: View, answers: Answers, found: Audit, verdict: Verdict) -> Answer:
     books = {view.name(each): book for each, book in answers.given.items()}
-    facts = {
+    facts: dict[str, Any] = {
         "verdict": verdict.value,
         "totals": dict(found.totals),
         "failures": dict(found.failures),

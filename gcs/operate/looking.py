@@ -67,6 +67,17 @@ class View:
         """Those that are expected and say nothing, by name."""
         return [member for member in self.expected if member.id not in self.living]
 
+    @property
+    def returns(self) -> bool:
+        """Whether pages are visited again for ever, by a policy."""
+        return any(fact(each, "returns") for each in self.expected)
+
+    @property
+    def next_visit_at(self) -> float | None:
+        """When the next page is due again by a policy, as Unix time; None if there is none."""
+        times = [fact(each, "next_visit_at") for each in self.expected if fact(each, "returns")]
+        return min((float(at) for at in times if at), default=None)
+
     def name(self, gatherer: str) -> str:
         """What a gatherer is called."""
         if gatherer in self.members:
@@ -115,7 +126,7 @@ class Looker:
         """One look; says who is there if there was another one before it."""
         members = await self._board.members()
         now = await self._board.now()
-        rulings = Rulings.from_bytes(now.get(boards.RULINGS, (0, b""))[1])
+        rulings = Rulings.from_bytes(now.get(boards.RULINGS, (0, b""))[1]).in_force(time.time())
         config = ruled(self._config, rulings.settings, ALL).config
         self._in_force = config
         seen = trio.current_time()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import trio
 
@@ -17,13 +17,28 @@ from gcs.board import Board, Member
 from gcs.config import Config
 from gcs.core.estimate import Progress
 from gcs.core.holdings import Made
+from gcs.core.reasons import in_words
 from gcs.core.rulings import ALL, FOR_GOOD, Rulings
+from gcs.gatherer.statistics import Statistics
 from gcs.gatherer.tally import Pace, Tally, size
 from gcs.helper.desks import OpenDesk
 from gcs.operate.alarms import alarms
 from gcs.operate.asking import counted, table
 from gcs.operate.condition import Condition, condition
-from gcs.operate.helping import helpers
+from gcs.operate.facts import (
+    ForecastFacts,
+    GathererFacts,
+    HelperFacts,
+    PlanFacts,
+    PlanMade,
+    ProgressFacts,
+    RulingFacts,
+    StatusFacts,
+    SuperpageFacts,
+    Totals,
+    WatchedGatherer,
+)
+from gcs.operate.helping import helpers, unasked
 from gcs.operate.looking import Looker, View, fact
 from gcs.operate.ownership import superpages_of
 from gcs.operate.parts import named
@@ -57,44 +72,46 @@ class Overview:
     alarms: Sequence[str] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
     """Pages per second of those that are there, by id."""
-    helpers: Sequence[Mapping[str, Any]] = ()
-    superpages: Sequence[Mapping[str, Any]] = ()
+    helpers: Sequence[HelperFacts] = ()
+    superpages: Sequence[SuperpageFacts] = ()
     """Those with the longest queues as the last plan was made."""
     progress: Progress | None = None
 
     @property
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> Totals:
         """All gatherers together."""
         expected = self.view.expected
-        totals: dict[str, Any] = {name: sum(int(fact(each, name)) for each in expected) for name in _SUMS}
-        totals["pages_per_s"] = round(sum(self.rates.values()), 3)
-        return totals
+        sums = {name: sum(int(fact(each, name)) for each in expected) for name in _SUMS}
+        return cast("Totals", {**sums, "pages_per_s": round(sum(self.rates.values()), 3)})
 
     @property
     def plans(self) -> list[Made]:
         """The last ones, the newest first."""
         return list(reversed(self.view.charter.history)) if self.view.charter else []
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> StatusFacts:
         """Everything, for programs."""
         return {
             "crawl": self.crawl,
             "at": round(self.view.at, 3),
             "state": self.condition.state.value,
             "why": self.condition.why,
+            "next_visit_at": self.view.next_visit_at,
             "alarms": list(self.alarms),
             "totals": self.totals,
             "progress": _progress_facts(self.totals, self.progress),
             "plan": plan_facts(self.view),
-            "plans": [made._asdict() for made in self.plans],
+            "plans": [cast("PlanMade", made._asdict()) for made in self.plans],
             "rulings": ruling_facts(self.view.rulings),
             "superpages": list(self.superpages),
             "helpers": list(self.helpers),
-            "gatherers": [
-                {**gatherer_facts(self.view, each), "pages_per_s": round(self.rates.get(each.id, 0.0), 3)}
-                for each in self.view.members.values()
-            ],
+            "gatherers": [self.gatherer(each) for each in self.view.members.values()],
         }
+
+    def gatherer(self, member: Member) -> WatchedGatherer:
+        """What a gatherer says, and how fast pages have come of late."""
+        rate = round(self.rates.get(member.id, 0.0), 3)
+        return {**gatherer_facts(self.view, member), "pages_per_s": rate}
 
     def head(self) -> list[str]:
         """How it is, in a few lines."""
@@ -110,7 +127,7 @@ class Overview:
         return [
             f"{datetime.fromtimestamp(made.at, UTC):%m-%d %H:%M:%S}  "
             f"{counted(made.ranges, 'range')} with about {made.urls:,} URLs moved, "
-            f"{counted(made.gatherers, 'gatherer')}: {made.reason}"
+            f"{counted(made.gatherers, 'gatherer')}: {in_words(made.reason)}"
             for made in self.plans
         ]
 
@@ -171,9 +188,9 @@ class Watcher:
     """Looks again and again, and remembers what one look cannot tell."""
 
     def __init__(
-        self, board: Board, config: Config, open_desk: OpenDesk, growth: Tally | None = None
+        self, board: Board, config: Config, open_desk: OpenDesk | None, growth: Tally | None = None
     ) -> None:
-        """`growth` is how the crawl has grown as far as that was seen before."""
+        """Without `open_desk` no helper is asked. `growth` is how the crawl has grown as far as was seen."""
         self._config, self._open_desk = config, open_desk
         self._looker = Looker(board, config)
         self._paces: dict[str, tuple[int, Pace]] = {}
@@ -181,7 +198,7 @@ class Watcher:
         self.growth = growth or Tally()
         self._progress: Progress | None = None
         self._estimated_at = -_ESTIMATE_EVERY_S
-        self._superpages: tuple[int, list[dict[str, Any]]] = (0, [])
+        self._superpages: tuple[int, list[SuperpageFacts]] = (0, [])
 
     async def look(self) -> Overview:
         """One more look."""
@@ -202,10 +219,15 @@ class Watcher:
             condition=condition(view, forget_after_s=forget_after_s),
             alarms=alarms(view, forget_after_s=forget_after_s, look_s=look_s),
             rates={each.id: self._rate(each) for each in view.present},
-            helpers=await helpers(self._config, view.rulings, self._open_desk),
+            helpers=await self._helpers(view.rulings),
             superpages=await self._longest(view),
             progress=self._estimate(),
         )
+
+    async def _helpers(self, rulings: Rulings) -> list[HelperFacts]:
+        if self._open_desk is None:
+            return unasked(rulings)
+        return await helpers(self._config, rulings, self._open_desk)
 
     def _estimate(self) -> Progress | None:
         """How far it is, as of a few seconds ago."""
@@ -237,7 +259,7 @@ class Watcher:
         _, pace = self._paces[member.id]
         return pace.recent if pace.is_known else float(fact(member, "rate"))
 
-    async def _longest(self, view: View) -> list[dict[str, Any]]:
+    async def _longest(self, view: View) -> list[SuperpageFacts]:
         charter = view.charter
         if charter is None:
             return []
@@ -252,9 +274,10 @@ class Watcher:
 # Parts of it that other commands show too
 
 
-def gatherer_facts(view: View, member: Member) -> dict[str, Any]:
+def gatherer_facts(view: View, member: Member) -> GathererFacts:
     """What a gatherer says, with names for ids."""
     pulse = member.pulse
+    statistics = cast("Statistics", pulse.facts)
     return {
         "name": pulse.name,
         "id": member.id,
@@ -265,11 +288,11 @@ def gatherer_facts(view: View, member: Member) -> dict[str, Any]:
         "quiet": pulse.quiet,
         "leaving": {view.name(to): count for to, count in pulse.leaving.items()},
         "coming": {view.name(sender): count for sender, count in pulse.coming.items()},
-        **pulse.facts,
+        **statistics,
     }
 
 
-def counts_line(totals: Mapping[str, int]) -> str:
+def counts_line(totals: Totals) -> str:
     """Where URLs stand."""
     return (
         f"{totals['queued']:,} queued, {totals['under_way']:,} of them under way; {totals['done']:,} done, "
@@ -277,7 +300,7 @@ def counts_line(totals: Mapping[str, int]) -> str:
     )
 
 
-def far_along(totals: Mapping[str, int], progress: Progress | None) -> str:
+def far_along(totals: Mapping[str, Any], progress: Progress | None) -> str:
     """How much of what is known is done and, if it can be said, how much of all."""
     done = totals["done"] + totals["dropped"]
     known = done + totals["queued"]
@@ -288,7 +311,7 @@ def far_along(totals: Mapping[str, int], progress: Progress | None) -> str:
     return f"{text}, about {progress.share:.0%} of all ({least:.0%}–{min(most, 1):.0%})"
 
 
-def _progress_facts(totals: Mapping[str, int], progress: Progress | None) -> dict[str, Any]:
+def _progress_facts(totals: Totals, progress: Progress | None) -> ProgressFacts:
     done = totals["done"] + totals["dropped"]
     return {
         "done": done,
@@ -299,7 +322,7 @@ def _progress_facts(totals: Mapping[str, int], progress: Progress | None) -> dic
     }
 
 
-def plan_facts(view: View) -> dict[str, Any] | None:
+def plan_facts(view: View) -> PlanFacts | None:
     """The plan in force."""
     charter = view.charter
     if charter is None:
@@ -310,7 +333,7 @@ def plan_facts(view: View) -> dict[str, Any] | None:
         "strategy": charter.strategy,
         "ranges": len(charter.owners),
         "members": dict(charter.members),
-        "forecast": dict(charter.forecast),
+        "forecast": cast("ForecastFacts", charter.forecast),
     }
 
 
@@ -320,12 +343,12 @@ def plan_line(view: View) -> str:
     if charter is None:
         return "no plan yet"
     return (
-        f"plan {charter.epoch}, because of {charter.reason or 'nothing said'}; strategy {charter.strategy}, "
+        f"plan {charter.epoch}, since {in_words(charter.reason)}; strategy {charter.strategy}, "
         f"{counted(len(charter.members), 'gatherer')}, {counted(len(charter.owners), 'range')}"
     )
 
 
-def ruling_facts(rulings: Rulings) -> dict[str, Any]:
+def ruling_facts(rulings: Rulings) -> RulingFacts:
     """What is ruled."""
     return {
         "epoch": rulings.epoch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from gcs.board import Board
 from gcs.config import Config
@@ -11,6 +11,7 @@ from gcs.core.rounds.knowledge import Knowledge
 from gcs.core.urls import part, readable
 from gcs.errors import UsageError
 from gcs.operate.asking import Answer, counted, order, table
+from gcs.operate.facts import HostFacts, KnownHost, RangeFacts, SuperpageFacts, SuperpagesFacts
 from gcs.operate.looking import Looker, View
 from gcs.operate.parts import host_prefix
 
@@ -27,24 +28,28 @@ async def superpages(board: Board, config: Config, *, top: int) -> Answer:
 
 
 def superpages_in(view: View, top: int) -> Answer:
-    """The same of what was seen."""
+    """The same of what was seen; of thousands this takes a while."""
     charter = _charter(view)
-    ranges = [{"from": readable(start), "owner": view.name(owner)} for start, owner in charter.owners]
+    ranges: list[RangeFacts] = [
+        {"from": readable(start), "owner": view.name(owner)} for start, owner in charter.owners
+    ]
     pages = superpages_of(view, charter)
-    facts = {
+    facts: SuperpagesFacts = {
         "epoch": charter.epoch,
         "ranges": ranges[:top],
         "ranges_in_all": len(ranges),
         "superpages": pages[:top],
         "superpages_in_all": len(pages),
     }
-    columns = ["weight", "queued", "done"]
-    heaviest = [[each["superpage"], ", ".join(each["owners"]), *map(each.get, columns)] for each in pages]
+    heaviest = [
+        [each["superpage"], ", ".join(each["owners"]), each["weight"], each["queued"], each["done"]]
+        for each in pages[:top]
+    ]
     lines = [
         *table(["from", "owner"], [[each["from"], each["owner"]] for each in ranges[:top]]),
         *_more(len(ranges) - top, "range"),
         "",
-        *table(["superpage", "owner", *columns], heaviest[:top]),
+        *table(["superpage", "owner", "weight", "queued", "done"], heaviest),
         *_more(len(pages) - top, "superpage"),
     ]
     return Answer(facts, lines)
@@ -54,7 +59,7 @@ def _more(count: int, what: str) -> list[str]:
     return [f"and {counted(count, f'more {what}')}; see --top"] if count > 0 else []
 
 
-def superpages_of(view: View, charter: Charter) -> list[dict[str, Any]]:
+def superpages_of(view: View, charter: Charter) -> list[SuperpageFacts]:
     """All superpages as the leader knew them, the heaviest first."""
     knowledge = Knowledge.from_bytes(charter.state)
     expansion = knowledge.expansion
@@ -63,7 +68,7 @@ def superpages_of(view: View, charter: Charter) -> list[dict[str, Any]]:
         owners[number].add(view.name(charter.owners.owner(start)))
     for start, owner in charter.owners:
         owners[expansion.locate_index(start)].add(view.name(owner))
-    found = [
+    found: list[SuperpageFacts] = [
         {
             "superpage": str(page),
             "owners": sorted(owners[number]),
@@ -97,4 +102,6 @@ async def host(board: Board, config: Config, *, name: str) -> Answer:
         lines += ["", *table([*columns[:-1], "may be fetched"], shown)]
     else:
         lines.append("No gatherer has heard of it.")
-    return Answer({"host": name, "owners": owners, "known": rows, **answers.facts}, lines, answers.code)
+    known = cast("list[KnownHost]", rows)
+    facts: HostFacts = {"host": name, "owners": owners, "known": known, **answers.facts}
+    return Answer(facts, lines, answers.code)

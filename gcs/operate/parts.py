@@ -11,11 +11,14 @@ from gcs.errors import UsageError
 
 def prefix_of(text: str) -> str:
     """The prefix of the keys of a host or URL; raises UsageError."""
-    is_url = "://" in text or "/" in text or ":" in text.rpartition("]")[2]
+    has_scheme = "://" in text
+    if not has_scheme and any(each in text for each in "/?#"):
+        raise UsageError(f"{text} says neither http:// nor https://; give that too, or the host alone.")
+    is_url = has_scheme or ":" in text.rpartition("]")[2]
     try:
-        found = key(canonical(text if "://" in text else f"http://{text}"))
+        found = key(canonical(text if has_scheme else f"http://{text}"))
     except Rejected as error:
-        raise UsageError(f"{text} is neither a host nor a URL: {error}.") from error
+        raise UsageError(f"{text or 'nothing'} is neither a host nor a URL: {error}.") from error
     return found if is_url else found[: found.index(SCHEME) + len(SCHEME)]
 
 

@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import trio
 
-from gcs.board import OPERATOR, Board
+from gcs.board import Board
 from gcs.config import Config
+from gcs.core.reasons import OPERATOR
 from gcs.core.urls import readable
 from gcs.errors import ExitCode
 from gcs.operate.asking import Answer, Tell, counted, order, require_living, table
+from gcs.operate.facts import Foreseen, MoveFacts, RebalancedFacts
 from gcs.operate.looking import Looker, View
 
 _POLL_S: Final = 0.25
@@ -38,10 +40,11 @@ async def rebalance(
     charter = view.charter
     if charter is None or charter.epoch <= before:
         sentence = f"No new plan was made within {within_s:.0f} s; `gcs status` says what it waits for."
-        return Answer({"epoch": before, "adopted": False}, [sentence], ExitCode.REDIS)
+        nothing: RebalancedFacts = {"epoch": before, "adopted": False}
+        return Answer(nothing, [sentence], ExitCode.REDIS)
     late = [each.pulse.name for each in view.present if each.pulse.epoch < charter.epoch]
     moves = charter.sources.changes(charter.owners)
-    facts = {
+    facts: RebalancedFacts = {
         "epoch": charter.epoch,
         "reason": charter.reason,
         "adopted": not late,
@@ -75,11 +78,11 @@ async def foresee(board: Board, config: Config, *, method: str, within_s: float)
         return Answer(answers.facts, answers.complaints, answers.code)
     said = next(iter(answers.given.values()))
     moves: list[Move] = [(low, high, holder, owner) for low, high, holder, owner in said["moves"]]
-    facts = {**_forecast(view, said["members"], said["forecast"]), "moves": _shown(view, moves)}
+    facts: Foreseen = {**_forecast(view, said["members"], said["forecast"]), "moves": _shown(view, moves)}
     return Answer(facts, ["Nothing was changed.", *_lines(view, facts, moves, method)])
 
 
-def _forecast(view: View, members: Mapping[str, str], forecast: Mapping[str, Any]) -> dict[str, Any]:
+def _forecast(view: View, members: Mapping[str, str], forecast: Mapping[str, Any]) -> Foreseen:
     """What a plan promises, with names."""
     times = {members.get(each, view.name(each)): seconds for each, seconds in forecast["times"].items()}
     longest, bound = max(times.values(), default=0.0), float(forecast["bound"])
@@ -94,14 +97,14 @@ def _forecast(view: View, members: Mapping[str, str], forecast: Mapping[str, Any
     }
 
 
-def _shown(view: View, moves: Iterable[Move]) -> list[dict[str, Any]]:
+def _shown(view: View, moves: Iterable[Move]) -> list[MoveFacts]:
     return [
         {"from": readable(low), "holder": view.name(holder) or None, "owner": view.name(owner)}
         for low, _, holder, owner in moves
     ]
 
 
-def _lines(view: View, facts: Mapping[str, Any], moves: Sequence[Move], asked: str) -> list[str]:
+def _lines(view: View, facts: Foreseen, moves: Sequence[Move], asked: str) -> list[str]:
     by_pair = Counter((view.name(holder) or "nobody", view.name(owner)) for _, _, holder, owner in moves)
     rows = [[*pair, count] for pair, count in sorted(by_pair.items())]
     over, method = facts["over_bound"], facts["method"]

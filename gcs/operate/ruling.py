@@ -15,6 +15,7 @@ from gcs.config import Config
 from gcs.core.rulings import ALL, FOR_GOOD, Rulings
 from gcs.errors import ExitCode, UsageError
 from gcs.operate.asking import Answer, find
+from gcs.operate.facts import RuledFacts
 from gcs.operate.looking import Looker, View
 from gcs.operate.parts import host_prefix, named, prefix_of
 from gcs.settings import duration
@@ -23,6 +24,7 @@ CRAWL, GATHERER, HOST = "crawl", "gatherer", "host"
 LONGEST_DELAY_S: Final = 86_400.0
 _WITHIN_S: Final = 10.0
 _POLL_S: Final = 0.2
+_CLOCKS_DIFFER_S: Final = 86_400.0
 
 
 def operator() -> str:
@@ -54,7 +56,7 @@ async def resume(board: Board, config: Config, *, what: str, name: str) -> Answe
 
     def change(now: Rulings, epoch: int) -> Rulings:
         if what == HOST:
-            if prefix not in now.resting:
+            if prefix not in now.in_force(time.time()).resting:
                 raise UsageError(f"{name} is not paused.")
             return now.lift(prefix, epoch)
         if what == GATHERER and ALL in now.paused:
@@ -94,9 +96,16 @@ async def block(board: Board, config: Config, *, text: str, for_s: float | None)
         return await rule(
             board, config, f"{named(prefix)} is blocked", lambda now, epoch: now.bar(prefix, epoch)
         )
-    until = time.time() + for_s
+    at = time.time()
+    until = at + for_s
     done = f"{named(prefix)} is blocked until {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(until))}"
-    return await rule(board, config, done, lambda now, epoch: now.rest(prefix, until, epoch))
+    return await rule(
+        board,
+        config,
+        done,
+        # What ended long ago, by anybody's clock, need not be remembered.
+        lambda now, epoch: now.in_force(at - _CLOCKS_DIFFER_S).rest(prefix, until, epoch),
+    )
 
 
 async def unblock(board: Board, config: Config, *, text: str) -> Answer:
@@ -104,8 +113,9 @@ async def unblock(board: Board, config: Config, *, text: str) -> Answer:
     prefix = prefix_of(text)
 
     def change(now: Rulings, epoch: int) -> Rulings:
-        if prefix not in now.barred and prefix not in now.resting:
-            blocked = ", ".join(sorted(named(each) for each in (*now.barred, *now.resting)))
+        parts = {*now.barred, *now.in_force(time.time()).resting}
+        if prefix not in parts:
+            blocked = ", ".join(sorted(map(named, parts)))
             raise UsageError(f"{named(prefix)} is not blocked; what is: {blocked or 'nothing'}.")
         return now.lift(prefix, epoch)
 
@@ -141,7 +151,13 @@ async def rule(
     late = _late(view, rulings.epoch)
     silent = [each.pulse.name for each in view.absent]
     noted = remarks(view)
-    facts = {"ruling": done, "epoch": rulings.epoch, "late": late, "silent": silent, "remarks": noted}
+    facts: RuledFacts = {
+        "ruling": done,
+        "epoch": rulings.epoch,
+        "late": late,
+        "silent": silent,
+        "remarks": noted,
+    }
     if not view.present:
         return Answer(facts, [f"{done}. No gatherer is there; those that come will follow."])
     if late:

@@ -8,6 +8,7 @@ from gcs.board import Board, Member
 from gcs.config import Config
 from gcs.helper import desks
 from gcs.operate.asking import Answer, table
+from gcs.operate.facts import NodesFacts, QueueFacts, QueuesFacts
 from gcs.operate.looking import Looker, View, fact
 from gcs.operate.overview import Overview, Watcher, gatherer_facts, plan_line, ruling_lines
 
@@ -47,7 +48,7 @@ async def nodes(board: Board, config: Config) -> Answer:
 
 def nodes_of(view: View) -> Answer:
     """The same of what was seen."""
-    facts = {"gatherers": [gatherer_facts(view, each) for each in view.members.values()]}
+    facts: NodesFacts = {"gatherers": [gatherer_facts(view, each) for each in view.members.values()]}
     return Answer(facts, _nodes_table(view))
 
 
@@ -58,7 +59,7 @@ async def queues(board: Board, config: Config) -> Answer:
 
 def queues_of(view: View) -> Answer:
     """The same of what was seen."""
-    facts = [
+    facts: list[QueueFacts] = [
         {
             "name": each.pulse.name,
             "id": each.id,
@@ -79,7 +80,9 @@ def queues_of(view: View) -> Answer:
         ]
         for each in facts
     ]
-    return Answer({"queues": facts}, table(["gatherer", "queued", "under way", "outbox", "passed"], rows))
+    head = ["gatherer", "queued", "under way", "outbox", "passed"]
+    said: QueuesFacts = {"queues": facts}
+    return Answer(said, table(head, rows) if rows else ["no gatherer is there"])
 
 
 def _nodes_table(view: View) -> list[str]:

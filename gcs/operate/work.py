@@ -15,6 +15,7 @@ from gcs.errors import ExitCode, UsageError
 from gcs.gatherer.links import Targets
 from gcs.gatherer.seeds import cleaning, seed_url
 from gcs.operate.asking import Answer, Answers, Tell, counted, find, order, require_living
+from gcs.operate.facts import DrainFacts, SeededFacts, SeedsFacts
 from gcs.operate.looking import Looker, View, fact
 from gcs.operate.parts import host_prefix, named, prefix_of
 
@@ -29,13 +30,14 @@ async def seed(board: Board, config: Config, *, urls: Sequence[str]) -> Answer:
     if not chosen:
         raise UsageError("give at least one URL, or a file of them with -f.")
     count = await board.seed(chosen)
-    return Answer({"seeds": count}, [f"{counted(count, 'seed')} given to crawl {config.crawl.name}."])
+    facts: SeededFacts = {"seeds": count}
+    return Answer(facts, [f"{counted(count, 'seed')} given to crawl {config.crawl.name}."])
 
 
 async def seeds(board: Board, _: Config) -> Answer:
     """The seeds that no gatherer has taken yet."""
     waiting, taken = await board.waiting_seeds()
-    facts = {"waiting": waiting, "being_taken": taken}
+    facts: SeedsFacts = {"waiting": waiting, "being_taken": taken}
     lines = list(waiting)
     if taken:
         lines.append(f"{counted(taken, 'bundle')} of more seeds {'is' if taken == 1 else 'are'} being taken.")
@@ -87,6 +89,11 @@ def _kept(member: Member) -> int:
     return sum(int(fact(member, state)) for state in ("queued", "done", "dropped"))
 
 
+def takers(view: View, gatherer: str) -> list[Member]:
+    """Who is there and could take what a gatherer has: those that are leaving themselves cannot."""
+    return [each for each in view.present if each.id != gatherer and each.pulse.standing != "draining"]
+
+
 async def drain(
     board: Board, config: Config, *, name: str, wait: bool, within_s: float | None, tell: Tell
 ) -> Answer:
@@ -98,12 +105,13 @@ async def drain(
     answers = await order(board, view, "drain", {}, to=[gatherer])
     if answers.complaints:
         return Answer({"drained": shown, **answers.facts}, answers.complaints, answers.code)
-    if len(view.present) == 1:
-        sentence = f"{shown} is the only gatherer that is there: it leaves when another one has come."
-        return Answer({"drained": shown, "left": False}, [sentence])
+    staying: DrainFacts = {"drained": shown, "left": False}
+    if not takers(view, gatherer):
+        sentence = f"no other gatherer that is there stays: {shown} leaves when another one has come."
+        return Answer(staying, [sentence])
     if not wait:
         sentence = f"{shown} gives its part of the web to others, and leaves then."
-        return Answer({"drained": shown, "left": False}, [sentence])
+        return Answer(staying, [sentence])
     rest = ""
     with trio.move_on_after(math.inf if within_s is None else within_s):
         while gatherer in view.living:
@@ -113,9 +121,10 @@ async def drain(
             view = await looker.look()
     left = gatherer not in view.members or view.members[gatherer].pulse.standing == "left"
     if left:
-        return Answer({"drained": shown, "left": True}, [f"{shown} has left."])
+        gone: DrainFacts = {"drained": shown, "left": True}
+        return Answer(gone, [f"{shown} has left."])
     if gatherer in view.living:
         sentence = f"{shown} has {rest} to give away still, and goes on with that; `gcs nodes` shows it."
-        return Answer({"drained": shown, "left": False}, [sentence], ExitCode.REDIS)
+        return Answer(staying, [sentence], ExitCode.REDIS)
     sentence = f"{shown} is silent; when it is started again it goes on with leaving."
-    return Answer({"drained": shown, "left": False}, [sentence], ExitCode.REDIS)
+    return Answer(staying, [sentence], ExitCode.REDIS)

@@ -28,6 +28,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "distribution": "Hash, proximity and superpages with nodes in several regions (002).",
         "partition": "Partition I, improved, against the LP bound (003, section 5.3).",
         "frontier": "The size of the frontier and other whole-web estimates (004, sections 5.2 and 5.3).",
+        "freshness": "How current copies stay, by policy of revisits (004, section 4.3.3).",
         "hotpages": "Queue and crossing links with and without hot-page tables (003, section 6).",
     }
 )
@@ -64,6 +65,7 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "gatherers": "Gatherers.",
         "pages": "Pages of a site, or of the graph.",
         "degree": "Mean number of links of a page.",
+        "every": "Days after which a page is visited again, on average.",
         "exponent": "Exponent of the distribution of in-degrees.",
         "local": "Part of the links that stay within their site.",
     }

@@ -57,7 +57,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Lines over a common axis."""
+    """Lines over a common axis, or points where nothing is between two of them."""
 
     title: str
     x_label: str
@@ -65,6 +65,7 @@ class Figure:
     series: Sequence[Series]
     log_x: bool = False
     log_y: bool = False
+    as_points: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,15 @@ def _rendered(table: Table) -> list[str]:
     return [table.title, line(cells[0]), "  ".join("-" * w for w in widths), *map(line, cells[1:])]
 
 
+def _drawable(series: Series) -> Series:
+    """What of a series a logarithmic axis can show: it has no 0."""
+    kept = [place for place, x in enumerate(series.x) if x > 0]
+    spread = None if series.spread is None else [series.spread[place] for place in kept]
+    return Series(
+        series.label, [series.x[place] for place in kept], [series.y[place] for place in kept], spread
+    )
+
+
 def _draw(figures: Sequence[Figure], file: Path) -> None:
     import matplotlib as mpl
 
@@ -146,9 +156,13 @@ def _draw(figures: Sequence[Figure], file: Path) -> None:
         len(figures), 1, figsize=(8, 4.5 * len(figures)), squeeze=False, layout="constrained"
     )
     for axis, figure in zip(axes[:, 0], figures, strict=True):
-        for series in figure.series:
+        for series in [_drawable(each) for each in figure.series] if figure.log_x else figure.series:
             (drawn,) = axis.plot(
-                series.x, series.y, label=series.label, marker="." if len(series.x) < 40 else ""
+                series.x,
+                series.y,
+                label=series.label,
+                marker="." if figure.as_points or len(series.x) < 40 else "",
+                linestyle="" if figure.as_points else "-",
             )
             if series.spread is not None:
                 low = [y - s for y, s in zip(series.y, series.spread, strict=True)]
@@ -160,7 +174,8 @@ def _draw(figures: Sequence[Figure], file: Path) -> None:
         if figure.log_y:
             axis.set_yscale("log")
         axis.grid(alpha=0.3)
-        axis.legend(fontsize="small")
+        if len(figure.series) > 1:
+            axis.legend(fontsize="small")
     try:
         shown.savefig(file)
     except OSError as error:

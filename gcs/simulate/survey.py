@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,8 +39,9 @@ class Truth:
 class Survey:
     """A walk over the web by its links, starting from the seeds."""
 
-    def __init__(self, web: Web, cleaning: Cleaning) -> None:
-        self.web, self.cleaning = web, cleaning
+    def __init__(self, web: Web, cleaning: Cleaning, *, unread: Collection[str] = ()) -> None:
+        """`unread` are pages whose links are not seen."""
+        self.web, self.cleaning, self.unread = web, cleaning, unread
         self.seen: set[str] = set()
         self.queue: deque[str] = deque()
         self.hosts: set[str] = set()
@@ -73,7 +74,8 @@ class Survey:
                 self.forbidden.add(url)
                 continue
             self.by_kind[self.web.kind(url)].add(url)
-            self._add(self.web.links(url))
+            if url not in self.unread:
+                self._add(self.web.links(url))
 
     def _add_sitemaps(self) -> bool:
         """Add the sitemaps that the robots.txt of known hosts name; whether there were new ones."""

@@ -26,7 +26,8 @@ CUT_OFF = 499
 """The status that is logged when the client was gone before the answer was sent."""
 _TOLERANCE_S = 0.005
 _MOMENT_S = 1e-6
-_UNANSWERED = frozenset({429, CUT_OFF, 500, 502, 503, 504})
+UNANSWERED = frozenset({429, CUT_OFF, 500, 502, 503, 504})
+"""Statuses that are no answer for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def judge(
     requests = sorted(found, key=lambda request: request.start)
     truth = web.truth(cleaning=cleaning, sitemaps=sitemaps)
     wanted = [r for r in requests if not r.target.endswith("/robots.txt")]
-    answered = Counter(web.url(r.host, r.target) for r in wanted if r.status not in _UNANSWERED)
+    answered = Counter(web.url(r.host, r.target) for r in wanted if r.status not in UNANSWERED)
     fetched = {web.url(r.host, r.target) for r in wanted if r.status == 200}
     pages = fetched & truth.pages
     asked = Counter(web.url(r.host, r.target) for r in wanted)

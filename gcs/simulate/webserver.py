@@ -23,10 +23,11 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TextIO
+from zlib import crc32
 
 import trio
 from trio.abc import Stream
@@ -61,6 +62,26 @@ class Served:
     requests: int = 0
     connections: int = 0
     asked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    has_etags: bool = False
+    """Whether pages have validators, and are not sent to those who have them."""
+    edits: dict[tuple[str, str], bytes | None] = field(default_factory=dict)
+    """By host and target: what is written at the end of a page; None if it is gone."""
+
+    def edited(self, answer: Answer, host: str, target: str) -> Answer:
+        """An answer as it is by now."""
+        if (host, target) not in self.edits or answer.status != 200:
+            return answer
+        more = self.edits[host, target]
+        return Answer(410, (), b"") if more is None else replace(answer, body=answer.body + more)
+
+    def validated(self, answer: Answer, matches: str) -> Answer:
+        """An answer with its validator, or without its body for one who has it."""
+        if not self.has_etags or answer.status != 200:
+            return answer
+        etag = f'"{crc32(answer.body):08x}"'
+        if matches == etag:
+            return Answer(304, (("ETag", etag),), b"", answer.delay_s)
+        return replace(answer, headers=(*answer.headers, ("ETag", etag)))
 
     def note(self, request: Request) -> None:
         """Log a request."""
@@ -77,7 +98,13 @@ class Served:
 
 @asynccontextmanager
 async def serve(
-    web: Web, into: Path, *, port: int = 0, tls: ssl.SSLContext | None = None, latency_s: float = 0.0
+    web: Web,
+    into: Path,
+    *,
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+    latency_s: float = 0.0,
+    etags: bool = False,
 ) -> AsyncIterator[Served]:
     """Serve a web until the block is left; port 0 takes one that is free at all addresses."""
     if tls is None and any(host.scheme == "https" for host in web.hosts):
@@ -88,7 +115,7 @@ async def serve(
         hosts, log = into / "hosts", into / "access.log"
         hosts.write_text(web.hosts_file())
         with log.open("a", encoding="latin-1") as stream:
-            served = Served(web, hosts, log, stream, latency_s)
+            served = Served(web, hosts, log, stream, latency_s, has_etags=etags)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_flush_often, served)
                 for is_tls, listener in listeners:
@@ -186,6 +213,7 @@ class _Head:
     host: str
     accept_encoding: str
     agent: str
+    matches: str
     keep_alive: bool
 
     @classmethod
@@ -206,6 +234,7 @@ class _Head:
             host or "-",
             fields.get("accept-encoding", ""),
             fields.get("user-agent", "-"),
+            fields.get("if-none-match", ""),
             keep_alive,
         )
 
@@ -224,6 +253,7 @@ async def _answer(served: Served, stream: Stream, head: _Head, count: int, start
             asked=_asked(served, host, head.target),
             now=math.ceil(start),
         )
+        answer = served.validated(served.edited(answer, head.host, head.target), head.matches)
     if answer.delay_s or served.latency_s:
         await trio.sleep(answer.delay_s + served.latency_s)
     most = host.requests_per_connection if host else None
@@ -254,10 +284,10 @@ def _wire(answer: Answer, framing: Framing, *, keep: bool, with_body: bool) -> b
     body = answer.body if with_body else b""
     lines = [b"HTTP/1.1 %d %b" % (answer.status, _PHRASES[answer.status])]
     lines += [f"{name}: {value}".encode("latin-1") for name, value in answer.headers]
-    if framing is Framing.CHUNKED:
+    if framing is Framing.CHUNKED and answer.status != 304:
         lines.append(b"Transfer-Encoding: chunked")
         body = _chunked(body) if with_body else b""
-    elif framing is Framing.LENGTH:
+    elif framing is Framing.LENGTH and answer.status != 304:
         lines.append(b"Content-Length: %d" % len(answer.body))
     if not keep:
         lines.append(b"Connection: close")
@@ -284,6 +314,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--latency", type=float, default=0.0, help="what every answer takes, in milliseconds")
     parser.add_argument("--https", type=float, default=0.0, help="the share of hosts that are https")
     parser.add_argument("--gzip", type=float, default=0.5, help="the share of hosts that compress")
+    parser.add_argument("--etags", action="store_true", help="pages have validators")
     parser.add_argument("--hosts-per-address", type=int, default=1)
     parser.add_argument("--cert", type=Path, help="the certificate for https, with its chain")
     parser.add_argument("--key", type=Path, help="the key of the certificate")
@@ -302,7 +333,9 @@ async def _run(arguments: argparse.Namespace, web: Web, into: Path) -> None:
         tls.load_cert_chain(arguments.cert, arguments.key)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         latency_s = arguments.latency / 1000
-        async with serve(web, into, port=arguments.port, tls=tls, latency_s=latency_s) as served:
+        async with serve(
+            web, into, port=arguments.port, tls=tls, latency_s=latency_s, etags=arguments.etags
+        ) as served:
             said = {
                 "seeds": served.web.seeds,
                 "port": served.web.port,

@@ -4,7 +4,7 @@ They are packed at once where they are made, while they are at hand, and what is
 appended to other. A summary is packed value by value. The links of a page are columns, and all texts of a
 column are packed as one, with a zero byte between them, so that nothing is done link by link in Python:
 `gcs.store.parquet` splits them. A packed text without a zero byte holds for all links of its page, as most of
-"rel" and "kind" do.
+"rel" and "kind" do. A number is packed as its digits, and what is true as any text that is not empty.
 
 Nothing here knows what columns mean; a schema says what they are.
 """
@@ -24,6 +24,11 @@ _INSTEAD: Final = "\ufffd"
 def pack_row(values: Sequence[Any]) -> Packed:
     """One row, its values in the order of the schema."""
     return Packed(1, _pack(values))
+
+
+def joined(packed: Sequence[Packed]) -> Packed:
+    """Rows of one kind, one after the other."""
+    return Packed(sum(each.rows for each in packed), b"".join([each.data for each in packed]))
 
 
 def pack_columns(columns: Sequence[str | Sequence[str]]) -> Packed:

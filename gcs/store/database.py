@@ -3,7 +3,8 @@
 Tables: `rows` (key → where the URL stands), `hosts` (host → counts and where its queue begins and ends),
 `queue` (host, band, number → a piece of its queue), `later` (time, key → a retry that waits), `parents`
 (number → key), `journal` (kind, number → rows for Parquet), `outbox` (receiver, number → what waits for
-it), `meta` (name → value).
+it), `priorities` (key → what the last ranking says of it), `visits` (key → what is remembered of a
+page that is visited again), `due` (grade, time, key: the lines for that), `meta` (name → value).
 
 RocksDB refuses further writes after one has failed, also when there is room again: then `reopen` reads all
 of it anew, and whether the failed batch is in it is for the caller to find out.
@@ -39,8 +40,11 @@ LATER: Final = "later"
 PARENTS: Final = "parents"
 JOURNAL: Final = "journal"
 OUTBOX: Final = "outbox"
+PRIORITIES: Final = "priorities"
+VISITS: Final = "visits"
+DUE: Final = "due"
 META: Final = "meta"
-TABLES: Final = (ROWS, HOSTS, QUEUE, LATER, PARENTS, JOURNAL, OUTBOX, META)
+TABLES: Final = (ROWS, HOSTS, QUEUE, LATER, PARENTS, JOURNAL, OUTBOX, PRIORITIES, VISITS, DUE, META)
 
 _CACHE_BYTES = 16 << 20
 _BLOOM_BITS = 10

@@ -17,7 +17,7 @@ from typing import Final
 
 from gcs.store.errors import StoreError, no_room, translated
 
-VERSION: Final = 2
+VERSION: Final = 4
 _FORMAT_FILE = "format"
 _LOCK_FILE = "lock"
 _FORMAT = re.compile(r"gcs store (\d+)\n")

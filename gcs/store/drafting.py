@@ -147,6 +147,16 @@ class Draft:
     """Hosts to which URLs were moved, or come back."""
     gone: set[str] = field(default_factory=set)
     """Keys of rows that are deleted."""
+    moved_memories: dict[str, bytes] = field(default_factory=dict)
+    """What is remembered of pages that were moved here, as the table of visits has it."""
+    queued_again: list[str] = field(default_factory=list)
+    """Keys that were done or dropped, and are as if they had never been tried."""
+    places: list[bytes] = field(default_factory=list)
+    """Where pages stand from now on to be visited again."""
+    settled_visits: list[str] = field(default_factory=list)
+    """Pages whose visits, if any are under way, are over."""
+    visits: int = 0
+    """Pages more of which something is remembered."""
     accepted: int = 0
     moved_in: int = 0
     moved_out: int = 0

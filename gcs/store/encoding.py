@@ -10,14 +10,18 @@ hand: a byte of flags, then numbers of variable length, seven bits to a byte, th
     host    passed · queued · dropped · done · for each band that was used: its number · head · tail - head
     later   flags as above · depth · parent's number · attempts
     piece   what keys have beyond their host's name, joined by zero bytes; the rest is in the rows
+    visit   whether it stands in a line, of which grade and since when in milliseconds · what is remembered
+    line    grade · since when in milliseconds · key
 
 A parent is a number, and its key is in a table of its own, because most parents name many URLs.
 """
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeGuard
 
-from gcs.store.records import VIAS, State
+from gcs.core.revisits.standing import Standing
+from gcs.store.records import VIAS, Remembered, State
 
 DIGEST_BYTES: Final = 8
 """What a row keeps of a digest: enough to see that one page did not change."""
@@ -30,6 +34,8 @@ VIA_NUMBER: Final = {via: number for number, via in enumerate(VIAS)}
 _BYTE: Final = tuple(bytes((n,)) for n in range(256))
 _BETWEEN_PATHS: Final = "\0"
 _STATES: Final = tuple(State)
+_PLACE: Final = struct.Struct(">BBQ")
+_LINE: Final = struct.Struct(">BQ")
 
 
 class Origin(NamedTuple):
@@ -118,6 +124,11 @@ def pack_untried(state: State, origin: Origin) -> bytes:
     return _BYTE[state | via << 2 | band << 5] + _pack((depth, parent))
 
 
+def via_of(flags: int) -> int:
+    """How the URL of a row became known, by the row's first byte."""
+    return flags >> 2 & 7
+
+
 def untried(state: State, row: bytes) -> bytes:
     """A packed row without what is known about tries, in another state."""
     end = varints(row, 1, 2)[1] if row[0] & TRIED else len(row)
@@ -160,7 +171,7 @@ def unpack_origin(row: bytes) -> Origin:
     """Where the URL of a packed row comes from."""
     flags = row[0]
     (depth, parent), _ = varints(row, 1, 2)
-    return Origin(flags >> 2 & 7, flags >> 5 & 3, depth, parent)
+    return Origin(via_of(flags), flags >> 5 & 3, depth, parent)
 
 
 def unpack_outcome(row: bytes) -> Outcome | None:
@@ -209,3 +220,38 @@ def pack_piece(paths: Iterable[str]) -> bytes:
 def unpack_piece(packed: bytes) -> list[str]:
     """The inverse of `pack_piece`."""
     return packed.decode().split(_BETWEEN_PATHS)
+
+
+def pack_visit(remembered: Remembered) -> bytes:
+    """What is remembered of a page, as it is in the table of visits."""
+    standing = remembered.standing
+    if standing is None:
+        return _PLACE.pack(0, 0, 0) + remembered.memory
+    return _PLACE.pack(1, standing.grade, _ms(standing.since)) + remembered.memory
+
+
+def unpack_visit(packed: bytes) -> Remembered:
+    """The inverse of `pack_visit`."""
+    stands, grade, since = _PLACE.unpack_from(packed)
+    return Remembered(packed[_PLACE.size :], Standing(grade, since / 1000) if stands else None)
+
+
+def _ms(at: float) -> int:
+    return max(0, round(at * 1000))
+
+
+def visit_place(packed: bytes, key: bytes) -> bytes | None:
+    """Where a page stands among the lines, from its entry of the table of visits."""
+    stands, grade, since = _PLACE.unpack_from(packed)
+    return _LINE.pack(grade, since) + key if stands else None
+
+
+def visit_line(grade: int, since: float) -> bytes:
+    """Where those stand, or would, who are in a line since a time."""
+    return _LINE.pack(grade, round(since * 1000))
+
+
+def since_of(place: bytes) -> float:
+    """Since when somebody stands at a place of the lines."""
+    since: int = _LINE.unpack_from(place)[1]
+    return since / 1000

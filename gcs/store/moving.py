@@ -8,18 +8,20 @@ says which kind it is. Sender and receiver take a kind apart and put it together
 
     chunk   how many rows, 4 bytes · zstd, with a checksum, of
             keys, joined by zero bytes · lists of parents, reasons and kinds · for each row the number of its
-            kind · for each row that was tried its time, and its digest or the time of its retry
+            kind · for each row that was tried its time, and its digest or the time of its retry · by
+            the numbers of rows, what is remembered of pages that are visited again
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgpack
 import zstandard
 
-from gcs.store.encoding import STATE, TIME_BYTES, TRIED, unzigzag, varints
+from gcs.store.encoding import STATE, TIME_BYTES, TRIED, unzigzag, varints, via_of
 from gcs.store.records import VIAS, State
 
 _LEVEL = 1
@@ -55,6 +57,8 @@ class Chunk:
     keys: list[str]
     rows: list[tuple[int, int, bytes]]
     """For each key: the place of its kind, when it was tried (Unix time), and its digest or retry."""
+    memories: dict[str, bytes]
+    """What is remembered of pages, as the table of visits has it."""
 
 
 def pack(
@@ -63,6 +67,7 @@ def pack(
     reasons: Sequence[str],
     birth: int,
     parents_of: Callable[[set[int]], Mapping[int, str]],
+    memories: Mapping[int, bytes] = MappingProxyType({}),
 ) -> bytes:
     """A chunk with entries of the table of rows; empty if there are none."""
     if not entries:
@@ -97,6 +102,7 @@ def pack(
         np.array(at, "<i8").tobytes(),
         bytes(map(len, tails)),
         b"".join(tails),
+        dict(memories),
     )
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     return len(entries).to_bytes(_COUNT_BYTES, "big") + compressor.compress(msgpack.packb(said))
@@ -111,7 +117,7 @@ def unpack(chunk: bytes) -> Chunk:
     """The rows of a chunk; raises ValueError if it is damaged."""
     try:
         packed = zstandard.ZstdDecompressor().decompress(chunk[_COUNT_BYTES:])
-        found = _unpacked(msgpack.unpackb(packed))
+        found = _unpacked(msgpack.unpackb(packed, strict_map_key=False))
     except (
         zstandard.ZstdError,
         msgpack.UnpackException,
@@ -129,7 +135,7 @@ def unpack(chunk: bytes) -> Chunk:
 def _unpacked(said: Any) -> Chunk:
     import numpy as np
 
-    joined, parents, reasons, kinds, kind_of, at, lengths, tails = said
+    joined, parents, reasons, kinds, kind_of, at, lengths, tails, memories = said
     known = [Kind(*kind) for kind in kinds]
     for kind in known:
         _check(kind, parents, reasons)
@@ -148,11 +154,14 @@ def _unpacked(said: Any) -> Chunk:
     retries = {number for number, kind in enumerate(known) if kind.flags & (STATE | TRIED) == _RETRY}
     if retries and any(number in retries and len(tail) != TIME_BYTES for number, _, tail in rows):
         raise ValueError("a retry has no time")
-    return Chunk(parents, reasons, known, joined.decode().split("\0"), rows)
+    keys = joined.decode().split("\0")
+    return Chunk(
+        parents, reasons, known, keys, rows, {keys[number]: bytes(each) for number, each in memories.items()}
+    )
 
 
 def _check(kind: Kind, parents: Sequence[str], reasons: Sequence[str]) -> None:
     """Refuse what could not be entered into any store."""
-    is_known = kind.flags & STATE and kind.flags >> 2 & 7 < len(VIAS)
+    is_known = kind.flags & STATE and via_of(kind.flags) < len(VIAS)
     if not is_known or kind.parent >= len(parents) or kind.reason >= len(reasons):
         raise ValueError(f"no row can be like {kind}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gcs.core.urls import PATH
-from gcs.store import outbox, transfers
+from gcs.store import outbox, priorities, promoting, revisits, transfers
 from gcs.store.appending import Position
 from gcs.store.database import META, ROWS, Database, Writes
 from gcs.store.drafting import Draft
@@ -61,10 +61,10 @@ class Plan:
 class Planner:
     """Decides about batches; one at a time."""
 
-    def __init__(self, database: Database, queue: Queue) -> None:
-        """For the tables of a store and its queue."""
+    def __init__(self, database: Database, queue: Queue, lines: revisits.Lines) -> None:
+        """For the tables of a store, its queue, and the lines for further visits."""
         self._database = database
-        self._queue = queue
+        self._queue, self._lines = queue, lines
         self._parents: dict[str, int] = {}
         """Numbers of pages that named something lately."""
 
@@ -81,7 +81,7 @@ class Planner:
             raise
 
     def _decide(self, batch: Batch, draft: Draft) -> Plan:
-        ended = _each_once(batch.finished)
+        ended = _each_once(self._counting(batch))
         settled: Set[str] = ended.keys()
         if batch.moved or batch.released or batch.erased or batch.again:
             settled = transfers.settle(batch, ended, draft) | ended.keys()
@@ -91,15 +91,27 @@ class Planner:
         if batch.passed:
             known = {*settled - draft.gone, *[each.key for each in new]}
             passed = transfers.pass_on(batch.passed, known, draft)
+        promoting.promote(batch, {*settled, *(each.key for each in new)} if batch.priorities else (), draft)
         for change in draft.changes.values():
             change.write(draft.writes)
         for name, value in batch.meta.items():
             write_meta(name, value, draft.writes)
+        ranked = priorities.enter(batch, draft)
+        revisits.enter(batch, ended, draft)
         after = _status_after(batch, passed, draft)
         for change in draft.changes.values():
             change.host.busy += 1
         self._queue.expect(draft.arriving, [packed_key for packed_key, _ in draft.retries])
-        return Plan(batch, draft, after, Committed(new, after.commit, list(draft.woken)))
+        return Plan(batch, draft, after, Committed(new, after.commit, list(draft.woken), ranked))
+
+    def _counting(self, batch: Batch) -> list[Finished]:
+        """What was finished, but for visits to pages that are not done any more, or are to be queued."""
+        keys = [each.key for each in batch.finished if each.is_revisit]
+        rows = self._database.get_many(ROWS, [key.encode() for key in keys])
+        void = {
+            key for key, row in zip(keys, rows, strict=True) if row is None or state_of(row) is not State.DONE
+        }.union(batch.again)
+        return [each for each in batch.finished if not (each.is_revisit and each.key in void)]
 
     def _accept(self, found: list[Found], settled: Container[str], draft: Draft) -> list[Found]:
         """Rows for what is found and has none, each once, in order.
@@ -214,6 +226,7 @@ class Planner:
             queue.in_flight.pop(key, None)
         for packed_key, waiting in draft.retries:
             queue.add_retry(packed_key, waiting)
+        self._lines.entered(draft.places, draft.settled_visits)
         if len(self._parents) > _MAX_PARENTS:
             self._parents.clear()
         self._parents |= draft.parents
@@ -263,6 +276,7 @@ def _status_after(batch: Batch, passed: Mapping[str, list[Found]], draft: Draft)
             passed=counts.passed + moved[State.PASSED],
         ),
         parents=status.parents + len(draft.parents),
+        visits=status.visits + draft.visits,
         counters=_sums(status.counters, batch.counters),
         ledger=Ledger(
             accepted=ledger.accepted + draft.accepted,

@@ -13,6 +13,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from gcs.core.ranking import Priority
+from gcs.core.revisits.standing import Standing
 from gcs.core.urls import PATH
 
 VIAS: Final = ("link", "redirect", "seed", "sitemap", "canonical", "sitemap-file")
@@ -24,6 +26,10 @@ _TIME_BYTES: Final = 8
 
 SEED: Final = "seed"
 """How a URL became known that somebody gave the crawl to begin with."""
+
+
+FIRST, USUAL, LATER = 0, 1, 3
+"""The bands of a queue: seeds, sitemaps and what is wanted most, links, and what is probably not worth it."""
 
 
 class State(IntEnum):
@@ -95,11 +101,16 @@ class Finished:
     """Its rows of the links."""
     log: bytes = b""
     """Its line of the crawl log, with the newline."""
+    is_revisit: bool = False
+    """Whether it was done before. If by now it is not, or is queued again beside this, its row stays."""
 
 
 _CHUNK_ROWS: Final = 2_000
 """About what `Store.chunk` packs."""
-_WORK: Final = ("finished", "found", "passed", "moved", "released", "erased", "again", "rows", "told", "mail")
+_WORK: Final = (
+    *("finished", "found", "passed", "moved", "released", "erased", "again"),
+    *("rows", "told", "mail", "priorities", "remembered", "revised"),
+)
 
 
 @dataclass(slots=True)
@@ -108,7 +119,7 @@ class Batch:
 
     Of a key that is in several of its fields: erased counts before released, that before all others; of
     finished and moved the larger state counts; then again, then found; passed comes last, and sees what the
-    others left.
+    others left. The end of a visit to a page that was done before counts after again.
     """
 
     finished: list[Finished] = field(default_factory=list)
@@ -133,6 +144,12 @@ class Batch:
     """For the outbox of a receiver: URLs that it has to know of, though others own them."""
     mail: list[tuple[str, bytes]] = field(default_factory=list)
     """For the outbox of a receiver, after all else: what means nothing to the store."""
+    priorities: list[Priority] = field(default_factory=list)
+    """What a ranking says of URLs; those that are not known here, or were passed on, are left out."""
+    remembered: list[tuple[str, "Remembered"]] = field(default_factory=list)
+    """What is to be remembered of pages that are done until they are visited again."""
+    revised: list["Revised"] = field(default_factory=list)
+    """The same, but only of pages of which still that is remembered which it was decided by."""
     applied: dict[str, int] = field(default_factory=dict)
     """By sender: the number of its last piece that this batch takes in. It never goes down."""
     received: dict[str, int] = field(default_factory=dict)
@@ -150,8 +167,8 @@ class Batch:
     @property
     def weight(self) -> int:
         """How many URLs have to be decided about, roughly."""
-        urls = len(self.found) + len(self.passed) + len(self.released) + len(self.erased) + len(self.again)
-        return urls + _CHUNK_ROWS * len(self.moved)
+        names = ("found", "passed", "released", "erased", "again", "priorities", "remembered", "revised")
+        return sum(len(getattr(self, name)) for name in names) + _CHUNK_ROWS * len(self.moved)
 
     def add(self, other: "Batch") -> None:
         """Write another batch together with this one."""
@@ -179,6 +196,35 @@ class Queued(NamedTuple):
     not_before: float
     parent: str
     band: int
+
+
+class Remembered(NamedTuple):
+    """What is remembered of a page from one visit to the next."""
+
+    memory: bytes
+    """As `gcs.core.revisits.memory` packs it."""
+    standing: Standing | None
+    """Its place in the timetable; None if it is not visited any more."""
+
+
+class Revised(NamedTuple):
+    """What is to be remembered of a page in place of something, if that is what is remembered still."""
+
+    key: str
+    before: bytes | None
+    """The memory that it was decided by; None if nothing was remembered."""
+    after: Remembered
+
+
+class Again(NamedTuple):
+    """A page that is to be visited again now."""
+
+    queued: Queued
+    memory: bytes
+    status: int
+    """That of the last visit that was answered."""
+    digest: bytes
+    """The first bytes of that of its body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +260,8 @@ class Committed:
     """The number of this commit; they are numbered from 1."""
     hosts: list[str] = field(default_factory=list)
     """Hosts that have more to fetch now because rows were moved here, or are queued again."""
+    ranked: frozenset[str] = frozenset()
+    """Of the URLs whose priorities it had, those that are known here."""
 
 
 @dataclass(frozen=True, slots=True)

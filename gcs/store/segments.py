@@ -65,12 +65,18 @@ class Segments:
         database: Database,
         schemas: Mapping[str, pa.Schema] | None,
         rows_per_segment: int,
+        *,
+        finely: bool = False,
     ) -> None:
-        """Files go into a directory for each kind below the given one; None stands for the usual schemas."""
+        """Files go into a directory for each kind below the given one; None stands for the usual schemas.
+
+        With `finely`, single summaries can be read fast.
+        """
         self._directory = directory
         self._database = database
         self._enough = rows_per_segment
         self._schemas = schemas
+        self._finely = finely
         self._kinds = {name: _Kind(name, directory / name) for name in (SUMMARIES, LINKS)}
         self._changing = threading.Lock()
 
@@ -82,9 +88,9 @@ class Segments:
             kind.tail = recorded.tail
             head = max(recorded.head, _clean(kind.directory))
             for number in range(head, recorded.tail):
-                packed = self._database.get(JOURNAL, _key(kind.name, number))
-                if packed is not None:
-                    kind.waiting.append((number, _COUNT.unpack_from(packed)[0]))
+                rows = journal_rows(self._database, kind.name, number)
+                if rows is not None:
+                    kind.waiting.append((number, rows))
             kind.rows = sum(rows for _, rows in kind.waiting)
 
     def journal(self, finished: Sequence[Finished], writes: Writes) -> dict[str, int]:
@@ -122,6 +128,20 @@ class Segments:
     def backlog(self) -> float:
         """How many segments the longest journal would make."""
         return max((kind.rows / self._enough for kind in self._kinds.values()), default=0.0)
+
+    def waiting(self, name: str) -> list[tuple[int, int]]:
+        """The journal entries of a kind that are in no segment: number and rows, in order."""
+        with self._changing:
+            return list(self._kinds[name].waiting)
+
+    def range(self, name: str) -> Range:
+        """The journal entries of a kind that are in no segment; the tail is the number of the next one."""
+        with self._changing:
+            return self._kinds[name].range
+
+    def packed(self, name: str, number: int) -> bytes | None:
+        """The packed rows of a journal entry; None if it is in a segment by now, or not there yet."""
+        return journal_entry(self._database, name, number)
 
     def journalled(self) -> dict[str, int]:
         """Rows that are in no segment, by kind."""
@@ -168,7 +188,8 @@ class Segments:
                 # Not before it is needed: many crawls keep no rows.
                 from gcs.store import parquet
 
-                parquet.write(aside, kind.name, self._entries(kind, run), self._schemas)
+                finely = self._finely and kind.name == SUMMARIES
+                parquet.write(aside, kind.name, self._entries(kind, run), self._schemas, finely=finely)
                 _sync(aside)
                 aside.rename(path)
                 sync_directory(kind.directory)
@@ -180,14 +201,38 @@ class Segments:
     def _entries(self, kind: _Kind, run: Sequence[tuple[int, int]]) -> Iterator[bytes]:
         """The packed rows of some entries, one after the other."""
         for number, _ in run:
-            packed = self._database.get(JOURNAL, _key(kind.name, number))
+            packed = self.packed(kind.name, number)
             assert packed is not None
-            yield packed[_COUNT.size :]
+            yield packed
 
 
 def forget(kind: str, entries: Range, writes: Writes) -> None:
     """Delete journal entries that are in segments."""
     writes.delete_range(_key(kind, entries.head), _key(kind, entries.tail), writes.tables[JOURNAL])
+
+
+def journal_entry(database: Database, kind: str, number: int) -> bytes | None:
+    """The packed rows of a journal entry; None if there is none."""
+    entry = database.get(JOURNAL, _key(kind, number))
+    return None if entry is None else entry[_COUNT.size :]
+
+
+def journal_rows(database: Database, kind: str, number: int) -> int | None:
+    """How many rows a journal entry has; None if there is none."""
+    entry = database.get(JOURNAL, _key(kind, number))
+    return None if entry is None else int(_COUNT.unpack_from(entry)[0])
+
+
+def covered(path: Path) -> Range:
+    """The journal entries that are in a file, by its name."""
+    found = _NAME.fullmatch(path.name)
+    assert found is not None
+    return Range(int(found[1]), int(found[2]) + 1)
+
+
+def files(directory: Path, kind: str) -> list[Path]:
+    """The segments of a kind in the directory of a store, in the order in which they were written."""
+    return sorted(path for path in (directory / kind).glob("part-*.parquet") if _NAME.fullmatch(path.name))
 
 
 def _key(kind: str, number: int) -> bytes:

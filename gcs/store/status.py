@@ -44,6 +44,8 @@ class Status:
     """The length of the crawl log."""
     journal: Mapping[str, Range] = field(default_factory=dict)
     reasons: tuple[str, ...] = ("",)
+    visits: int = 0
+    """Pages of which something is remembered, to visit them again."""
     counters: Mapping[str, int] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     outboxes: Mapping[str, Numbers] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Status:
                 "log": self.log,
                 "journal": {kind: (each.head, each.tail) for kind, each in self.journal.items()},
                 "reasons": self.reasons,
+                "visits": self.visits,
                 "counters": self.counters,
                 "ledger": (*ledger[:4], *map(dict, ledger[4:])),
                 "outboxes": self.outboxes,

@@ -16,7 +16,8 @@ memory is locked while a batch is decided about and while its effects are entere
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -25,9 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from gcs import config
+from gcs.core.ranking import Priority
 from gcs.core.urls import AFTER, PATH
 from gcs.store import directory as directories
-from gcs.store import moving, ranges, warc
+from gcs.store import moving, priorities, ranges, revisits, warc
 from gcs.store.appending import AppendOnly, Archive
 from gcs.store.database import HOSTS, META, ROWS, Database
 from gcs.store.encoding import unpack_origin
@@ -35,7 +37,9 @@ from gcs.store.errors import DiskFull, StoreError, translated
 from gcs.store.outbox import Numbers, outgoing
 from gcs.store.planning import Plan, Planner
 from gcs.store.queue import Bounds, Queue
+from gcs.store.ranges import Which
 from gcs.store.records import (
+    Again,
     Batch,
     Committed,
     Counts,
@@ -44,16 +48,19 @@ from gcs.store.records import (
     Ledger,
     Outbox,
     Queued,
+    Remembered,
     Row,
     StoreStatistics,
 )
-from gcs.store.segments import Segments, forget
+from gcs.store.segments import Segments, files, forget
 from gcs.store.status import Range, Status
 from gcs.store.view import STATUS_KEY, found_of, host_counts, parents_of, row_of, rows_of
 from gcs.world import REAL, World
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from gcs.core.revisits.timetable import Timetable
 
 _LOG_FILE: Final = "crawl.log"
 _ROWS_AT_ONCE = 512
@@ -83,7 +90,8 @@ class Store:
         self._archive = archive
         self._segments = segments
         self._queue = queue
-        self._planner = Planner(database, queue)
+        self._lines = revisits.Lines(database)
+        self._planner = Planner(database, queue, self._lines)
         self._room = directories.Room(directory, settings.keep_free_bytes)
         self._keeps_pages = settings.pages != "none"
         self._writing = threading.Lock()
@@ -112,12 +120,13 @@ class Store:
         bounds: Bounds = _BOUNDS,
         database: Callable[[Path], Database] = Database,
         world: World = REAL,
+        finely: bool = False,
     ) -> Self:
         """Open or make the store in a directory; raises StoreError, in one sentence, if that cannot be.
 
         WARC files are named after `name`, and `about` is what their first record says of the crawl. `schemas`
         are those of "summaries" and "links" if not the usual ones, `bounds` how much of the queue is in
-        memory, `database` what opens the tables.
+        memory, `database` what opens the tables. With `finely`, single summaries can be read fast.
         """
         with ExitStack() as undo:
             lock = directories.prepare(directory, resume=resume)
@@ -132,7 +141,7 @@ class Store:
                 head=warc.Builder(settings.pages, about).warcinfo,
                 clock=warc.digits_of_now,
             )
-            segments = Segments(directory, tables, schemas, settings.segment_rows)
+            segments = Segments(directory, tables, schemas, settings.segment_rows, finely=finely)
             queue = Queue(tables, bounds)
             with translated(directory):
                 store = cls(directory, settings, lock, tables, archive, segments, queue, world)
@@ -277,7 +286,7 @@ class Store:
         Those that were passed on are left out. There may be none though there is more to come; only when the
         key is None the range is at its end.
         """
-        entries, following = ranges.read(self._database, start, end, limit, passed=False)
+        entries, following = ranges.read(self._database, start, end, limit, Which.HELD)
         # What is on disk now knows the reasons of all rows that were read.
         status = self._read_status()
         packed = moving.pack(
@@ -285,12 +294,13 @@ class Store:
             reasons=status.reasons,
             birth=status.birth,
             parents_of=partial(parents_of, self._database),
+            memories=revisits.memories(self._database, entries) if status.visits else {},
         )
         return packed, len(entries), following
 
-    def keys(self, start: str, end: str | None, limit: int, *, passed: bool) -> tuple[list[str], str | None]:
-        """Keys of a range that were passed on, or all the others, and the key from which to go on."""
-        entries, following = ranges.read(self._database, start, end, limit, passed=passed)
+    def keys(self, start: str, end: str | None, limit: int, which: Which) -> tuple[list[str], str | None]:
+        """Some keys of a range, and the key from which to go on."""
+        entries, following = ranges.read(self._database, start, end, limit, which)
         return [key.decode() for key, _ in entries], following
 
     def founds(self, keys: Sequence[str]) -> list[Found]:
@@ -300,9 +310,22 @@ class Store:
         parents = parents_of(self._database, (unpack_origin(row).parent for _, row in rows))
         return [found_of(key, row, parents) for key, row in rows]
 
+    def priorities(self, keys: Sequence[str]) -> list[Priority | None]:
+        """What the last ranking said of some URLs, in the order of the keys; None where it said nothing."""
+        return priorities.read(self._database, keys)
+
+    def mean_priority(self, host: str, most: int) -> float | None:
+        """The mean of what the last ranking says of new URLs of a host, of so many at most."""
+        return priorities.mean_new(self._database, host, most)
+
     def outboxes(self) -> dict[str, Outbox]:
         """What waits for others, by receiver; one from which all has gone is there too."""
         return {to: numbers.waiting for to, numbers in self._status.outboxes.items()}
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits for others; cheap, since it is asked for before every fetch."""
+        return sum(each.bytes_in - each.bytes_out for each in self._status.outboxes.values())
 
     def sent(self) -> dict[str, int]:
         """URLs that were ever put into the outbox of each receiver."""
@@ -349,6 +372,98 @@ class Store:
     def next_due(self) -> float:
         """The Unix time at which it is worth asking `due` again; infinite if no retry waits."""
         return self._queue.next_due
+
+    def visits_due(
+        self,
+        table: Timetable,
+        *,
+        now: float,
+        count: int,
+        is_wanted: Callable[[str], bool] = lambda _: True,
+        is_allowed: Callable[[str], bool] = lambda _: True,
+    ) -> list[Again]:
+        """Hand out pages that are to be visited again; each once, until a batch settles it.
+
+        For each page `is_allowed` is asked about its key, and `is_wanted` about its host; if one says no, the
+        page is due still, and others follow.
+        """
+        with self._memory:
+            return self._lines.take(table, now, count, is_wanted=is_wanted, is_allowed=is_allowed)
+
+    @property
+    def has_barred_visits(self) -> bool:
+        """Whether pages were due that were not allowed to be visited, when last looked at."""
+        return self._lines.has_barred
+
+    def release_visits(self) -> None:
+        """Which pages are allowed to be visited has changed."""
+        with self._memory:
+            self._lines.release()
+
+    def next_visit_at(self, table: Timetable) -> float:
+        """When the next page is to be visited again; infinite if there is none."""
+        with self._memory:
+            return table.next_at(self._lines.heads())
+
+    def awaits_visit(self, key: str) -> bool:
+        """Whether a page that was handed out is still to be visited again; not if it was queued, say."""
+        return key in self._lines.out  # one look into a dictionary, which needs no lock
+
+    def put_back_visits(self, keys: Iterable[str]) -> None:
+        """Let pages that were handed out, and not visited, stand where they were."""
+        with self._memory:
+            self._lines.give_back(keys)
+
+    def grades(self) -> Counter[int]:
+        """How many pages stand in each line to be visited again, but that of dates."""
+        return revisits.grades(self._database)
+
+    def appointed(self, since: float) -> Iterator[str]:
+        """Pages that are to be visited again at a date which is not before a time."""
+        return revisits.appointed(self._database, since)
+
+    def remembered(self, key: str) -> Remembered | None:
+        """What is remembered of a page that is visited again."""
+        return revisits.read(self._database, key)
+
+    def all_remembered(self, keys: Sequence[str]) -> list[Remembered | None]:
+        """What is remembered of some pages, in the order of the keys."""
+        return revisits.read_many(self._database, keys)
+
+    def memories(self) -> Iterator[tuple[str, Remembered]]:
+        """What is remembered of all pages, by key, in order, each as it is when it is read."""
+        return revisits.scan(self._database)
+
+    @property
+    def directory(self) -> Path:
+        """Where everything is kept."""
+        return self._directory
+
+    @property
+    def log_file(self) -> Path:
+        """The log of the crawl."""
+        return self._directory / _LOG_FILE
+
+    def segments(self, kind: str) -> list[Path]:
+        """The files of one kind of rows, in the order in which they were written."""
+        return files(self._directory, kind)
+
+    def waiting(self, kind: str) -> list[tuple[int, int]]:
+        """What of one kind of rows is in no file yet: numbers of journal entries and their rows, in order."""
+        return self._segments.waiting(kind)
+
+    def journal(self, kind: str) -> Range:
+        """The numbers of those entries: the first, and the one that the next will have."""
+        return self._segments.range(kind)
+
+    def packed(self, kind: str, number: int) -> bytes | None:
+        """The packed rows of such an entry; None if it is in a file by now."""
+        return self._segments.packed(kind, number)
+
+    @property
+    def visits(self) -> int:
+        """Pages of which something is remembered, to visit them again."""
+        return self._status.visits
 
     def host(self, host: str) -> HostCounts:
         """The counts of one host, as of the last commit."""

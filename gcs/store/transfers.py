@@ -3,7 +3,7 @@
 Rows are moved here from another gatherer, released to one, erased, queued again, or passed on.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gcs.core.urls import PATH
@@ -21,6 +21,7 @@ from gcs.store.encoding import (
     unpack_origin,
     untried,
     varint,
+    via_of,
     zigzag,
 )
 from gcs.store.queue import unpack_time
@@ -29,6 +30,7 @@ from gcs.store.view import found_of, parents_of
 
 _PASSED: Final = int(State.PASSED)
 _QUEUED: Final = int(State.QUEUED)
+_DONE: Final = int(State.DONE)
 """Plain numbers, for what is done with every row: asking a list by a state takes several times as long."""
 
 
@@ -50,7 +52,7 @@ def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
 
     What was finished, and does not count, is removed from `ended`. Raises ValueError for a damaged chunk.
     """
-    moved = _arrivals(batch.moved, draft)
+    moved, memories = _arrivals(batch.moved, draft)
     asked = list(dict.fromkeys([*batch.erased, *batch.released, *moved, *batch.again]))
     values = draft.database.get_many(ROWS, [key.encode() for key in asked])
     rows = {key: row for key, row in zip(asked, values, strict=True) if row is not None}
@@ -77,13 +79,18 @@ def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
     draft.take_out({key: rows[key] for key in known if moved[key][0].state > rows[key][0] & STATE})
     _erase(erased, draft)
     _release(released, draft)
-    _merge(moved, rows, draft)
+    _merge(moved, rows, memories, draft)
     _queue_again(again, draft)
     return settled
 
 
-def _arrivals(chunks: Sequence[bytes], draft: Draft) -> dict[str, tuple[Kind, int, bytes]]:
-    """By key: the kind, the time and the rest of each row; of several rows of one key the largest."""
+def _arrivals(
+    chunks: Sequence[bytes], draft: Draft
+) -> tuple[dict[str, tuple[Kind, int, bytes]], dict[str, bytes]]:
+    """By key: the kind, the time and the rest of each row; of several rows of one key the largest.
+
+    Also what is remembered of them.
+    """
     unpacked = [moving.unpack(chunk) for chunk in chunks]
     draft.number_reasons({word for chunk in unpacked for word in chunk.reasons})
     arrivals: dict[str, tuple[Kind, int, bytes]] = {}
@@ -94,13 +101,13 @@ def _arrivals(chunks: Sequence[bytes], draft: Draft) -> dict[str, tuple[Kind, in
             known = arrivals.get(key)
             if known is None or known[0].state < kind.state:
                 arrivals[key] = kind, at, tail
-    return arrivals
+    return arrivals, {key: each for chunk in unpacked for key, each in chunk.memories.items()}
 
 
 def _kind(kind: moving.Kind, chunk: moving.Chunk, draft: Draft) -> Kind:
     flags = kind.flags
     parent = chunk.parents[kind.parent]
-    origin = Origin(flags >> 2 & 7, flags >> 5 & 3, kind.depth, draft.parent(parent))
+    origin = Origin(via_of(flags), flags >> 5 & 3, kind.depth, draft.parent(parent))
     state, is_tried = State(flags & STATE), bool(flags & TRIED)
     row = pack_untried(state, origin)
     if is_tried:
@@ -148,7 +155,12 @@ def _remove(key: str, row: bytes, before: State, after: State | None, draft: Dra
         draft.leave(key, row, change)
 
 
-def _merge(moved: dict[str, tuple[Kind, int, bytes]], rows: dict[str, bytes], draft: Draft) -> None:
+def _merge(
+    moved: dict[str, tuple[Kind, int, bytes]],
+    rows: dict[str, bytes],
+    memories: Mapping[str, bytes],
+    draft: Draft,
+) -> None:
     put, table = draft.writes.put, draft.writes.tables[ROWS]
     birth = draft.status.birth
     count = 0
@@ -168,6 +180,8 @@ def _merge(moved: dict[str, tuple[Kind, int, bytes]], rows: dict[str, bytes], dr
             count += before is State.PASSED
             _remove(key, row, before, None, draft)
         change.counts[state] += 1
+        if state == _DONE and key in memories:
+            draft.moved_memories[key] = memories[key]
         put(key.encode(), packed + varint(zigzag(at - birth)) + tail if is_tried else packed, table)
         if state != _QUEUED:
             continue
@@ -189,6 +203,7 @@ def _queue_again(again: dict[str, bytes], draft: Draft) -> None:
         change.move(state_of(row), State.QUEUED)
         draft.writes.put(key.encode(), untried(State.QUEUED, row), draft.writes.tables[ROWS])
         _enqueue(found_of(key, row, parents), unpack_origin(row).parent, change, draft)
+    draft.queued_again += again
 
 
 def _enqueue(found: Found, parent: int, change: Change, draft: Draft) -> None:

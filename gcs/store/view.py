@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final, Self
 
 from gcs.store import directory as directories
-from gcs.store.database import HOSTS, META, PARENTS, ROWS, Database
-from gcs.store.encoding import state_of, unpack_host, unpack_origin, unpack_outcome
+from gcs.store.database import HOSTS, META, PARENTS, ROWS, VISITS, Database
+from gcs.store.encoding import state_of, unpack_host, unpack_origin, unpack_outcome, unpack_visit
 from gcs.store.errors import StoreError
-from gcs.store.records import VIAS, Counts, Found, HostCounts, Row
-from gcs.store.status import Status
+from gcs.store.records import VIAS, Counts, Found, HostCounts, Remembered, Row
+from gcs.store.segments import journal_entry, journal_rows
+from gcs.store.status import Range, Status
 
 STATUS_KEY: Final = b"\0status"
 
@@ -33,9 +34,19 @@ class View:
         """Where a URL stands; None if it is not known."""
         return row_of(self._database, self._status, key)
 
+    def remembered(self, key: str) -> Remembered | None:
+        """What is remembered of a page that is visited again."""
+        packed = self._database.get(VISITS, key.encode())
+        return None if packed is None else unpack_visit(packed)
+
     def host(self, host: str) -> HostCounts:
         """The counts of one host."""
         return host_counts(host, self._database.get(HOSTS, host.encode()))
+
+    @property
+    def identity(self) -> str:
+        """That of the store, which is also its gatherer's."""
+        return self._status.identity
 
     def counts(self) -> Counts:
         """How many URLs are in which state."""
@@ -44,6 +55,20 @@ class View:
     def get_meta(self, name: str) -> bytes | None:
         """A named value; None if there is none."""
         return self._database.get(META, name.encode())
+
+    def waiting(self, kind: str) -> list[tuple[int, int]]:
+        """What of one kind of rows was in no file: numbers of journal entries and their rows, in order."""
+        entries = self.journal(kind)
+        counts = [(n, journal_rows(self._database, kind, n)) for n in range(entries.head, entries.tail)]
+        return [(number, rows) for number, rows in counts if rows is not None]
+
+    def journal(self, kind: str) -> Range:
+        """The numbers of those entries: the first, and the one that the next will have."""
+        return self._status.journal.get(kind, Range())
+
+    def packed(self, kind: str, number: int) -> bytes | None:
+        """The packed rows of such an entry."""
+        return journal_entry(self._database, kind, number)
 
     def __enter__(self) -> Self:
         """The view itself, closed at the end."""

@@ -1,8 +1,9 @@
 """WARC 1.1: the records of a page, each a gzip member or zstd frame of its own.
 
-A page has up to three records: the response (or, where the same payload was kept before, a revisit), the
-request, and metadata. Payload digests cover the body without the HTTP header. Block digests, which are
-optional, are left out: what no payload digest covers, the checksum of its member or frame guards as well.
+A page has up to three records: the response (or, where the same payload was kept before, a revisit: the
+server says so, or the payload does), the request, and metadata. Payload digests cover the body without the
+HTTP header. Block digests, which are optional, are left out: what no payload digest covers, the checksum of
+its member or frame guards as well.
 
 A response is kept as it was received, less the chunking: readers take it from `Transfer-Encoding` that
 there is some to remove, and would misread a body that happens to begin like a chunk, so that header is kept
@@ -116,23 +117,29 @@ class Builder:
         cut = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated else ""
         kind = "response"
         if original is not None:
-            kind, payload, cut = "revisit", b"", self._refers_to(original)
+            kind, payload, cut = "revisit", b"", self._refers_to(original, head)
+        # Of a payload that was not sent nobody knows the digest.
+        payload_digest = f"WARC-Payload-Digest: {digest}\r\n" if not _is_not_modified(head) else ""
         header = (
-            f"WARC-Type: {kind}\r\nWARC-Record-ID: <urn:uuid:{record_id}>\r\n{common}{cut}"
-            f"WARC-Payload-Digest: {digest}\r\n"
+            f"WARC-Type: {kind}\r\nWARC-Record-ID: <urn:uuid:{record_id}>\r\n{common}{cut}{payload_digest}"
             "Content-Type: application/http; msgtype=response\r\n"
         )
         return self._record(header, head, payload)
 
-    def _refers_to(self, original: Original) -> str:
+    def _refers_to(self, original: Original, head: bytes) -> str:
+        profile = "server-not-modified" if _is_not_modified(head) else "identical-payload-digest"
         return (
-            "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/identical-payload-digest\r\n"
+            f"WARC-Profile: http://netpreserve.org/warc/1.1/revisit/{profile}\r\n"
             f"WARC-Refers-To-Target-URI: {original.url}\r\nWARC-Refers-To-Date: {self._date(original.at)}\r\n"
         )
 
     def _record(self, header: str, block: bytes, payload: bytes = b"") -> bytes:
         head = f"WARC/1.1\r\n{header}Content-Length: {len(block) + len(payload)}\r\n\r\n".encode()
         return self._compress(b"".join((head, block, payload, _END)))
+
+
+def _is_not_modified(head: bytes) -> bool:
+    return head[8:13] == b" 304 "
 
 
 def digest_of(sha1: bytes) -> str:

@@ -2,9 +2,10 @@
 
 from gcs.summary.pipeline import Level, read
 from gcs.summary.plugins import Part, Plugins, load
-from gcs.summary.records import Document, Edge, Heading, Link, Summary
+from gcs.summary.records import Detail, Document, Edge, Heading, Link, Summary
 
 __all__ = [
+    "Detail",
     "Document",
     "Edge",
     "Heading",

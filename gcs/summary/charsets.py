@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 import cchardet
 
+from gcs.native import compiled, is_compiled
 from gcs.summary import language
 from gcs.summary.labels import CODECS, UTF_8, WINDOWS_1252, canonical_name
 from gcs.summary.markup import without_markup
@@ -130,11 +131,23 @@ def _ascii_compatible(label: bytes) -> str:
 
 def _is_utf8(body: bytes) -> bool:
     """Whether a body with a byte above 0x7f is UTF-8, but for a character that was cut off at its end."""
+    end = utf8_end(body)
+    if end < len(body):
+        return end >= 0
+    return b"\0" not in body and (b"\x1b" not in body or _JIS.search(body) is None)
+
+
+def utf8_end_expressed(body: bytes) -> int:
+    """How many bytes are whole characters of UTF-8, if all but the beginning of one at the end are; or -1."""
     try:
         body.decode("utf-8")
     except UnicodeDecodeError as error:
-        return error.start >= len(body) - 3 and error.reason == "unexpected end of data"
-    return b"\0" not in body and (b"\x1b" not in body or _JIS.search(body) is None)
+        is_cut = error.start >= len(body) - 3 and error.reason == "unexpected end of data"
+        return error.start if is_cut else -1
+    return len(body)
+
+
+utf8_end = compiled.utf8_end if is_compiled else utf8_end_expressed
 
 
 def _read(body: bytes, charset: Charset) -> Decoded:

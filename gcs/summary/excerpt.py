@@ -11,9 +11,10 @@ each kind that is never closed is looked once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from gcs.native import compiled, is_compiled
 from gcs.summary import records
 from gcs.summary.language import SAMPLE
 from gcs.summary.markup import ATTRIBUTE, COMMENT, NAME_ENDS, SKIPPED, plain, raw, tags, without_markup
@@ -43,18 +44,36 @@ _INLINE_ASIDE = re.compile(
 _ENDS: Final = {name: re.compile(rf"<(/?)(?i:{name})[\t\n\f\r />]".encode("ascii")) for name in _ASIDES}
 
 
-class _Main:
-    """The main part of a page, gone through once."""
+class CompiledMain:
+    """The main part of a page, gone through once, by the compiled walk over the tags."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, part: bytes) -> None:
+        """`part` is `main` or `article`, or "" for all of the page."""
         self._body = body
+        self._written = compiled.Paragraphs(body, part, _LOOKED_AT, records.MAX_EXCERPT)
+
+    def paragraphs(self) -> Iterator[str]:
+        """What is written in each paragraph."""
+        for text in self._written:
+            yield text if isinstance(text, str) else fitted(plain(text), records.MAX_EXCERPT)
+
+    def beginning(self) -> str:
+        """The text of its beginning, without what was found to be none of it."""
+        return _text_without(self._body, self._written.start, self._written.end, self._written.asides)
+
+
+class ExpressedMain:
+    """The same, by regular expressions."""
+
+    def __init__(self, body: bytes, part: bytes) -> None:
+        self._body, self._part = body, part
         self._unclosed: set[str] = set()
         self.start, self.end = 0, len(body)
         self.asides: list[tuple[int, int]] = []
 
-    def paragraphs(self, part: bytes) -> Iterator[str]:
-        """What is written in each paragraph, of a part of the page (`main`, `article`) or, for "", of all."""
-        body, at, inside = self._body, 0, not part
+    def paragraphs(self) -> Iterator[str]:
+        """What is written in each paragraph."""
+        body, part, at, inside = self._body, self._part, 0, not self._part
         while (found := _EVENTS.search(body, at)) is not None:
             at = found.end()
             paragraph, begun, aside, ended = found.groups()
@@ -86,14 +105,22 @@ class _Main:
 
     def beginning(self) -> str:
         """The text of its beginning, without what was found to be none of it."""
-        end = min(self.end, self.start + BEGINNING)
-        kept, at = [], self.start
-        for start, over in self.asides:
-            if at <= start < end:
-                kept.append(self._body[at:start])
-                at = over
-        kept.append(self._body[at:end])
-        return plain(without_markup(b" ".join(kept)))
+        return _text_without(self._body, self.start, self.end, self.asides)
+
+
+_Main = CompiledMain if is_compiled else ExpressedMain
+
+
+def _text_without(body: bytes, start: int, end: int, asides: Sequence[tuple[int, int]]) -> str:
+    """The beginning of a part of a page without what was found to be none of its text."""
+    end = min(end, start + BEGINNING)
+    kept, at = [], start
+    for begin, over in asides:
+        if at <= begin < end:
+            kept.append(body[at:begin])
+            at = over
+    kept.append(body[at:end])
+    return plain(without_markup(b" ".join(kept)))
 
 
 def _inline_text(written: bytes) -> bytes:
@@ -110,14 +137,14 @@ class Beginning(NamedTuple):
     sample: str
 
 
-def beginning(body: bytes) -> Beginning:
+def beginning(body: bytes, main: type[CompiledMain | ExpressedMain] = _Main) -> Beginning:
     """The first paragraphs of a page in UTF-8 that are no mere captions, or the beginning of its text."""
     part = _part(body)
     if part:
-        found = _beginning(_Main(body), part)
+        found = _beginning(main(body, part))
         if len(found.excerpt) >= _LITTLE:
             return found
-    return _beginning(_Main(body), b"")
+    return _beginning(main(body, b""))
 
 
 def _part(body: bytes) -> bytes:
@@ -127,10 +154,10 @@ def _part(body: bytes) -> bytes:
     return b"article" if body.count(b"<article") == 1 else b""
 
 
-def _beginning(main: _Main, part: bytes) -> Beginning:
+def _beginning(main: CompiledMain | ExpressedMain) -> Beginning:
     parts: list[str] = []
     size = 0
-    for text in main.paragraphs(part):
+    for text in main.paragraphs():
         if len(text) >= _SENTENCE:
             parts.append(text)
             size += len(text)

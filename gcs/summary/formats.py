@@ -14,7 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gcs.summary.records import Edge, Summary, instant
+from gcs.summary.records import Detail, Edge, Summary, instant
 from gcs.summary.schema import SCHEMA
 
 
@@ -23,6 +23,7 @@ def to_json(summary: Summary) -> str:
     row = summary.to_row()
     row["fetched_at"] = instant(summary.fetched_at).isoformat()
     row["headings"] = [{"level": level, "text": text} for level, text in summary.headings]
+    row["details"] = [{"name": each.name, "value": each.value} for each in summary.details]
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -30,7 +31,11 @@ def from_json(line: str) -> Summary:
     """The inverse of `to_json`; raises ValueError for what is no summary, NewerRecord for a newer one."""
     row: dict[str, Any] = json.loads(line)
     try:
-        return Summary.from_row(row | {"fetched_at": datetime.fromisoformat(row["fetched_at"])})
+        read = {
+            "fetched_at": datetime.fromisoformat(row["fetched_at"]),
+            "details": [Detail.of(each["name"], each["value"]) for each in row.get("details", ())],
+        }
+        return Summary.from_row(row | read)
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a summary: {error!r}") from error
 

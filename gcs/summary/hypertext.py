@@ -52,8 +52,8 @@ def read_full(
 
 def _kept(hrefs: list[str]) -> list[str]:
     kept = hrefs[: records.MAX_LINKS]
-    if "" in kept or max(map(len, kept), default=0) > records.MAX_HREF:
-        kept = [href for href in kept if 0 < len(href) <= records.MAX_HREF]
+    if max(map(len, kept), default=0) > records.MAX_HREF:
+        kept = [href for href in kept if len(href) <= records.MAX_HREF]
     return kept
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from html import unescape
 from html.entities import html5
+from typing import cast
 
 _S = r"[\t\n\f\r ]"
 NAME_ENDS = r"(?=[\t\n\f\r />])"
@@ -73,11 +74,17 @@ def values(found: list[bytes]) -> list[str]:
     joined = b"\0".join(found).decode("utf-8", "replace")
     if "&" in joined:
         only_ampersands = joined.count("&") == joined.count("&amp;")
-        joined = joined.replace("&amp;", "&") if only_ampersands else _resolved(joined)
+        joined = joined.replace("&amp;", "&") if only_ampersands else _referring(joined)
     return joined.split("\0")
 
 
-def _resolved(values: str) -> str:
+def resolve(written: list[str | bytes | None], places: list[int]) -> None:
+    """Put values of attributes that still have references, which are at these places, right."""
+    for place, value in zip(places, values([cast("bytes", written[each]) for each in places]), strict=True):
+        written[place] = value
+
+
+def _referring(values: str) -> str:
     return _REFERENCE.sub(_referred, _ENDLESS.sub("\ufffd", values))
 
 

@@ -1,9 +1,9 @@
 """All that the tags of a page say: links with their texts, headings, its title, its head.
 
-One pass of one regular expression, that of `gcs.summary.scan` with more groups. There is no tree: what
-stands in a link or a heading is what is written up to its end, or to the next one, and that is looked at in
-passing, so links in headings and headings in links are both found. Texts are put together before they are
-decoded and resolved, since that takes as long for one as for a hundred.
+One pass, compiled or of one regular expression, which is that of `gcs.summary.scan` with more groups. There
+is no tree: what stands in a link or a heading is what is written up to its end, or to the next one, and that
+is looked at in passing, so links in headings and headings in links are both found. In Python texts are put
+together before they are decoded and resolved, since that takes as long for one as for a hundred.
 
 Invariant: both levels give the same links in the same order.
 """
@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from gcs.native import compiled, is_compiled
 from gcs.summary import records
 from gcs.summary.head import Head
 from gcs.summary.markup import (
@@ -28,6 +29,8 @@ from gcs.summary.markup import (
     pairs,
     plain,
     raw,
+    replaced,
+    resolve,
     tags,
     values,
     without_markup,
@@ -47,6 +50,7 @@ _TAGS = tags(
     *(_USUAL, _ANCHOR, _HEADING, COMMENT, SKIPPED, OTHER, raw("title", kept=True), BOGUS),
     begin="(?=[aAbBfFhHiIlLmMnNsStTxX!?]|/[^a-zA-Z])",
 )
+_new = tuple.__new__
 _SPACES = re.compile(r"[^\S\0]+")
 # Longer texts than this are not put together.
 _LONG = 4 * records.MAX_LINE
@@ -92,9 +96,55 @@ class _Links:
 
 def look(body: bytes) -> Page:
     """What the tags of a page in UTF-8 say."""
+    return look_compiled(body) if is_compiled else look_expressed(body)
+
+
+def look_compiled(body: bytes) -> Page:
+    """The same, by the compiled walk over the tags."""
+    hrefs, referring, texts, referring_texts, rels, headings, specials, title = compiled.tags_in(
+        replaced(body), records.MAX_LINKS, records.MAX_LINE
+    )
+    head, lang, kinds = Head(), "", dict[int, str]()
+    for place, name, attributes in specials:
+        said, tag = pairs(attributes), name.lower().decode("ascii")
+        if tag == "html":
+            lang = lang or said.get("lang", "")
+            continue
+        kind, hrefs[place] = (tag, said.get("href")) if tag == "area" else head.add(tag, said)
+        if hrefs[place]:
+            rels[place], kinds[place] = said.get("rel", ""), kind
+            if tag == "area":
+                (texts[place],) = lines([escaped(said.get("alt", ""))], records.MAX_LINE)
+    if referring:
+        resolve(hrefs, referring)
+    if referring_texts:
+        resolved = stripped_lines([cast("bytes", texts[each]) for each in referring_texts], records.MAX_LINE)
+        for place, text in zip(referring_texts, resolved, strict=True):
+            texts[place] = text
+    named = []
+    for level, written in headings[: records.MAX_HEADINGS]:
+        text = written if isinstance(written, str) else stripped_lines([written], records.MAX_LINE)[0]
+        if text:
+            named.append(_new(Heading, (level, text)))
+    every = range(len(hrefs))
+    columns = _Columns(
+        cast("list[str]", hrefs),
+        cast("list[str]", texts),
+        _column(_resolved(rels), every, ""),
+        _column(kinds, every, "a"),
+    )
+    return _page(head, title, lang, columns, tuple(named))
+
+
+def _resolved(rels: dict[int, str | bytes]) -> dict[int, str]:
+    return {at: rel if isinstance(rel, str) else values([rel])[0] for at, rel in rels.items()}
+
+
+def look_expressed(body: bytes) -> Page:
+    """The same, by the regular expression."""
     found = all_found(_TAGS, body, records.MAX_LINKS)
     if not found:
-        return Page(Head(), "", "", (), (), "", "a", (), is_cut=False)
+        return Page(Head(), "", "", [], [], "", "a", (), is_cut=False)
     hrefs = [groups[0] for groups in found]
     links, head = _Links(hrefs, [groups[2] for groups in found]), Head()
     title, lang = b"", ""
@@ -117,7 +167,18 @@ def look(body: bytes) -> Page:
             lang = lang or pairs(html).get("lang", "")
         elif words:
             title = title or words
-    return _page(links, head, title, lang, headings[: records.MAX_HEADINGS])
+    chosen = [at for at, href in enumerate(hrefs) if href]
+    written = [links.texts[at] for at in chosen]
+    headings = headings[: records.MAX_HEADINGS]
+    # Those of headings too: what takes long is to begin.
+    texts = lines(written + [text for _, text in headings], records.MAX_LINE)
+    columns = _Columns(
+        values(list(filter(None, hrefs))),
+        texts[: len(written)],
+        _column(links.rels, chosen, ""),
+        _column(links.kinds, chosen, "a"),
+    )
+    return _page(head, title, lang, columns, _named(headings, texts[len(written) :]))
 
 
 def _put_anchor(links: _Links, at: int, said: Mapping[str, str], text: bytes, *, is_area: bool) -> None:
@@ -127,57 +188,72 @@ def _put_anchor(links: _Links, at: int, said: Mapping[str, str], text: bytes, *,
     links.put(at, said.get("href", ""), text, said.get("rel", ""), "area" if is_area else "a")
 
 
-def _page(links: _Links, head: Head, title: bytes, lang: str, headings: Sequence[Sequence[bytes]]) -> Page:
-    rels, kinds = _column(links.rels, links.hrefs, ""), _column(links.kinds, links.hrefs, "a")
-    hrefs = values(list(filter(None, links.hrefs)))
-    written = list(compress(links.texts, links.hrefs))
-    # Those of headings too: what takes long is to begin.
-    texts = lines(written + [text for _, text in headings], records.MAX_LINE)
-    named, texts = _named(headings, texts[len(written) :]), texts[: len(written)]
-    most, is_cut = records.MAX_LINKS, len(hrefs) > records.MAX_LINKS
+class _Columns(NamedTuple):
+    """Links by columns, or one text for all of them."""
+
+    hrefs: list[str]
+    texts: list[str]
+    rels: str | list[str]
+    kinds: str | list[str]
+
+    def of(self, chosen: Sequence[object]) -> _Columns:
+        """Those links for which something is true."""
+        hrefs, texts = list(compress(self.hrefs, chosen)), list(compress(self.texts, chosen))
+        rels = self.rels if isinstance(self.rels, str) else list(compress(self.rels, chosen))
+        kinds = self.kinds if isinstance(self.kinds, str) else list(compress(self.kinds, chosen))
+        return _Columns(hrefs, texts, rels, kinds)
+
+
+def _page(head: Head, title: bytes, lang: str, links: _Columns, headings: tuple[Heading, ...]) -> Page:
+    """A page of what was found: an empty link is none, and of the rest so many count, save endless ones."""
+    if not all(links.hrefs):
+        links = links.of(links.hrefs)
+    if not any(links.rels):
+        links = links._replace(rels="")
+    is_cut = len(links.hrefs) > records.MAX_LINKS
     if is_cut:
-        hrefs, texts, rels, kinds = hrefs[:most], texts[:most], rels[:most], kinds[:most]
-    if "" in hrefs or max(map(len, hrefs), default=0) > records.MAX_HREF:
-        is_kept = [0 < len(href) <= records.MAX_HREF for href in hrefs]
-        hrefs, texts = list(compress(hrefs, is_kept)), list(compress(texts, is_kept))
-        rels = rels if isinstance(rels, str) else list(compress(rels, is_kept))
-        kinds = kinds if isinstance(kinds, str) else list(compress(kinds, is_kept))
+        links = links.of([1] * records.MAX_LINKS)
+    if max(map(len, links.hrefs), default=0) > records.MAX_HREF:
+        links = links.of([len(href) <= records.MAX_HREF for href in links.hrefs])
     return Page(
         head=head,
         title=fitted(plain(title), records.MAX_TITLE) if title else "",
         lang=lang,
-        hrefs=hrefs,
-        texts=texts,
-        rels=rels,
-        kinds=kinds,
-        headings=named,
+        hrefs=links.hrefs,
+        texts=links.texts,
+        rels=links.rels,
+        kinds=links.kinds,
+        headings=headings,
         is_cut=is_cut,
     )
 
 
-def _column(unusual: dict[int, str], hrefs: list[bytes], usual: str) -> str | list[str]:
-    """A column of the links, or what holds for all of them."""
+def _column(unusual: dict[int, str], places: Sequence[int], usual: str) -> str | list[str]:
+    """A column of the links at some places, or what holds for all of them."""
     if not any(unusual.values()):
         return usual
-    return [unusual.get(at, usual)[: records.MAX_REL] for at, href in enumerate(hrefs) if href]
+    return [unusual.get(at, usual)[: records.MAX_REL] for at in places]
 
 
 def _named(headings: Sequence[Sequence[bytes]], texts: Sequence[str]) -> tuple[Heading, ...]:
     """Those of the headings that say something."""
-    new = tuple.__new__
     return tuple(
-        [new(Heading, (int(level), text)) for (level, _), text in zip(headings, texts, strict=True) if text]
+        [_new(Heading, (int(level), text)) for (level, _), text in zip(headings, texts, strict=True) if text]
     )
 
 
 def lines(texts: list[bytes], limit: int) -> list[str]:
-    """Texts between tags as `fitted` makes them; short ones all at once, which is several times as fast."""
+    """Texts between tags as `fitted` makes them, without tags inside of them."""
+    if b"<" in b"".join(texts):
+        texts = [without_markup(text, b"") for text in texts]
+    return stripped_lines(texts, limit)
+
+
+def stripped_lines(texts: list[bytes], limit: int) -> list[str]:
+    """Texts as `fitted` makes them; short ones all at once, which is several times as fast."""
     if not texts:
         return []
     joined = b"\0".join(texts)
-    if b"<" in joined:
-        texts = [without_markup(text, b"") for text in texts]
-        joined = b"\0".join(texts)
     if len(joined) > _LONG and max(map(len, texts)) > _LONG:
         return [fitted(plain(text), limit) for text in texts]
     found = _tidied(plain(joined)).split("\0")

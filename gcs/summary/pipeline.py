@@ -4,8 +4,9 @@
     expand       what is inside?          nothing, unless an expander knows the format
     summarise    what does it say?        a site's own summariser, one for the type, HTML, text, else the rest
 
-`read` is all that the crawl loop calls; it never raises, whatever the body is. The parts of what was expanded
-are summarised one by one and put together as one document; how many parts and bytes count is bounded.
+`read` is all that the crawl loop calls; it never raises, whatever the body is. The parts of what a plug-in
+expanded are summarised one by one and put together as one document; how many of them count is bounded.
+Formats other than HTML and plain text are read apart (`gcs.summary.deep`); here they are recognised.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, Literal
 
-from gcs.summary import records
+from gcs.summary import records, registry
 from gcs.summary.charsets import decode
 from gcs.summary.hypertext import read_full, read_links
+from gcs.summary.limits import Limits
 from gcs.summary.plaintext import read_text
 from gcs.summary.plugins import NONE, Part, Plugins
 from gcs.summary.recognise import MARKUP, TEXT, Recognised, is_textual, recognise
@@ -24,6 +26,7 @@ from gcs.summary.records import Document
 
 Level = Literal["full", "links"]
 
+_TYPES: Final = Document._fields.index("type_declared")
 MAX_PARTS: Final = 100
 MAX_EXPANDED_BYTES: Final = 64 << 20
 """How much of what an expander yields is read."""
@@ -33,17 +36,33 @@ def read(
     body: bytes, *, url: str, content_type: str = "", level: Level = "full", plugins: Plugins = NONE
 ) -> Document:
     """What a body holds. `url` is where it came from, `content_type` the header as sent; never raises."""
-    found = _recognised(content_type, url, body, plugins)
+    found = recognised(content_type, url, body, plugins)
     part = Part(body, url, found.media_type, found.charset_label, level)
+    document = whole(part, plugins)
+    if level == "links":
+        return document  # nobody keeps what it was taken for
+    return with_types(document, found)
+
+
+def with_types(document: Document, found: Recognised) -> Document:
+    """A document with what server, name and content say that its body is."""
+    # There is one for every page, and `_replace` takes ten times as long.
+    return tuple.__new__(Document, (*document[:_TYPES], *found[2:], *document[_TYPES + 3 :]))
+
+
+def whole(part: Part, plugins: Plugins, limits: Limits | None = None) -> Document:
+    """What a body says, as `summarised`; expanded before by the plug-in for its type, if there is one."""
     if part.media_type not in plugins.expanders:
-        return _summarised(part, plugins)
-    parts = plugins.call(f"expander of {part.media_type}", url, list, lambda: list(_expanded(part, plugins)))
+        return summarised(part, plugins, limits)
+    what = f"expander of {part.media_type}"
+    parts = plugins.call(what, part.url, list, lambda: list(_expanded(part, plugins)))
     if not parts:
-        return _summarised(part, plugins)
-    return _joined(part, [_summarised(each, plugins) for each in parts])
+        return summarised(part, plugins, limits)
+    return _joined(part, [summarised(each, plugins, limits) for each in parts])
 
 
-def _recognised(content_type: str, url: str, body: bytes, plugins: Plugins) -> Recognised:
+def recognised(content_type: str, url: str, body: bytes, plugins: Plugins) -> Recognised:
+    """What a body is, by the plug-ins' word if one of them knows it."""
     found = recognise(content_type, url, body)
     for recogniser in plugins.recognisers:
         special = plugins.call("recogniser", url, str, lambda: recogniser(content_type, url, body))  # noqa: B023 - called at once
@@ -64,22 +83,29 @@ def _expanded(part: Part, plugins: Plugins) -> Iterator[Part]:
         yield inner
 
 
-def _summarised(part: Part, plugins: Plugins) -> Document:
+def summarised(part: Part, plugins: Plugins, limits: Limits | None = None) -> Document:
+    """What a body says: by a plug-in's word, else by ours; with limits, in any format that there is.
+
+    Without them never raises. With them raises whatever a reader raises.
+    """
     summariser = plugins.summariser_for(part.url, part.media_type)
     if summariser is not None:
         given = plugins.call("summariser", part.url, Document, lambda: summariser(part))
         if given is not None:
             return given
+    if limits is not None and (reader := registry.reader_of(part.media_type)):
+        document: Document = registry.loaded("readers", reader)(part, limits)
+        return document
     return summarise(part)
 
 
 def summarise(part: Part) -> Document:
-    """The summary that needs no plug-in: of HTML and text what they say, of anything else what it is."""
+    """The summary that needs no reader: of HTML and text what they say, of anything else what it is."""
     media_type = part.media_type
     markup = media_type in MARKUP
     if not markup and not is_textual(media_type):
         return Document(format=media_type)
-    domain = _top_level(part.url)
+    domain = top_level(part.url)
     only_links = part.level == "links"
     utf8, charset = decode(
         part.body,
@@ -107,7 +133,7 @@ def summarise(part: Part) -> Document:
     return read_text(utf8, charset=charset, media_type=media_type, domain=domain)
 
 
-def _top_level(url: str) -> str:
+def top_level(url: str) -> str:
     """The last label of a URL's host, a hint at the language; nothing for an address in numbers."""
     host = url.partition("://")[2].partition("/")[0].partition(":")[0]
     label = host.rpartition(".")[2]

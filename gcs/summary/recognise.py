@@ -1,27 +1,31 @@
 """What a body is: its media type, from what was declared and from its first bytes.
 
-The declared type is believed where it is plausible. Texts are sniffed much as the WHATWG standard on MIME
-types does; binary formats are known by their signatures (`filetype`, then `puremagic`). A page that is
-declared as HTML and begins like one is settled after one look at a table and one at its first byte.
-(003, section 2: the Recognizer.)
+Three may speak: the server, the name (`gcs.summary.names`), and the first bytes. They lie, so all three are
+kept beside the verdict. The declared type is believed where it is plausible. Texts are sniffed much as the
+WHATWG standard on MIME types does; binary formats are known by their signatures (`filetype`, then
+`puremagic`). A page that is declared as HTML and begins like one is settled after one look at a table and one
+at its first byte. (003, section 2: the Recognizer.)
 """
 
 from __future__ import annotations
 
-import mimetypes
 import re
 from functools import lru_cache
 from typing import Final, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 import filetype
 import puremagic
+
+from gcs.summary.names import ALIASES, type_of_name
 
 HTML: Final = "text/html"
 XHTML: Final = "application/xhtml+xml"
 TEXT: Final = "text/plain"
 XML: Final = "application/xml"
 BINARY: Final = "application/octet-stream"
+ZIP: Final = "application/zip"
+OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""What Office files until 2003 begin with."""
 
 MARKUP: Final = frozenset({HTML, XHTML, "application/vnd.wap.xhtml+xml"})
 
@@ -40,13 +44,42 @@ _XML_ROOT = re.compile(rb"<(?![?!])(?:[\w.-]+:)?([\w.-]+)")
 _XML_ROOTS = {
     b"html": XHTML,
     b"rss": "application/rss+xml",
+    b"rdf": "application/rss+xml",
     b"feed": "application/atom+xml",
     b"svg": "image/svg+xml",
 }
+# What texts begin with that say what they are.
+_TEXT_BEGINNINGS = (
+    (re.compile(rb"BEGIN:VCALENDAR\r?\n", re.IGNORECASE), "text/calendar"),
+    (re.compile(rb"From [^\r\n]{3,200}[0-9]{4}\r?\n[\w-]+:"), "application/mbox"),
+    (re.compile(rb"WARC/1\.[01]\r\n"), "application/warc"),
+    (re.compile(rb"WEBVTT[ \t\r\n]"), "text/vtt"),
+    (
+        re.compile(
+            rb"(?:(?:Return-Path|Received|Delivered-To|MIME-Version|Message-ID): ?[^\r\n]+\r?\n)",
+            re.IGNORECASE,
+        ),
+        "message/rfc822",
+    ),
+)
 _MARKUP_LATER = re.compile(rb"<(?:!doctype|html|head|body)[\t\n\x0c\r >]", re.IGNORECASE)
 # Formats that begin as texts do, and are none.
 _TEXT_SIGNATURES = (b"%PDF-", b"{\\rtf", b"%!PS-Adobe")
-_TEXTUAL = frozenset({XML, XHTML, "application/json", "application/javascript", "application/x-javascript"})
+_TEXTUAL = frozenset(
+    {
+        *(XML, XHTML, "application/json", "application/javascript", "application/x-javascript"),
+        *(
+            "application/yaml",
+            "application/toml",
+            "application/x-ndjson",
+            "application/x-sh",
+            "application/sql",
+        ),
+        *("application/x-subrip", "application/x-httpd-php", "application/mbox", "message/rfc822"),
+    }
+)
+# Texts that say in their first line what they are, whatever a server that knows only "text" says.
+_SURE = frozenset({"text/calendar", "application/mbox", "text/vtt", "message/rfc822"})
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 _CHARSET = re.compile(r";\s*charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^;\s]*))", re.IGNORECASE)
 # Servers say these when they do not know.
@@ -62,7 +95,36 @@ _NO_CLAIM = frozenset(
     }
 )
 # Formats inside of which others hide: a more special claim is believed.
-_CONTAINERS = frozenset({"application/zip", "application/gzip", "application/x-ole-storage", XML, "text/xml"})
+_CONTAINERS = frozenset(
+    {
+        ZIP,
+        "application/gzip",
+        "application/x-ole-storage",
+        XML,
+        "text/xml",
+        "application/ogg",
+        "video/mp4",
+        "video/webm",
+    }
+)
+# What a text may be said to be by a server that only knows that it is one.
+_ANY_TEXT = frozenset({TEXT, "text/x-unknown"})
+# Signatures that the two libraries do not have, or not for every variant.
+_SIGNATURES = (
+    (b"%PDF-", "application/pdf"),
+    (b"{\\rtf", "application/rtf"),
+    (b"%!PS-Adobe", "application/postscript"),
+    (b"PK\x03\x04", ZIP),
+    (b"PK\x05\x06", ZIP),
+    (b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (b"\xfd7zXZ\0", "application/x-xz"),
+    (b"PAR1", "application/vnd.apache.parquet"),
+    (b"fLaC", "audio/flac"),
+    (b"OggS", "application/ogg"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+    (b"MZ", "application/x-msdownload"),
+)
+_MIMETYPE_IN_ZIP = re.compile(rb"PK\x03\x04.{18}(.)\0{3}\x08\0.{2}mimetype([ -~]+)", re.DOTALL)
 
 
 class Declared(NamedTuple):
@@ -77,6 +139,10 @@ class Recognised(NamedTuple):
 
     media_type: str
     charset_label: str
+    declared: str = ""
+    by_name: str = ""
+    by_content: str = ""
+    """What was declared, what the name stands for, and what the first bytes are; "" for no idea."""
 
 
 @lru_cache(maxsize=1024)
@@ -89,24 +155,33 @@ def declared(content_type: str) -> Declared:
 
 
 def recognise(content_type: str, url: str, body: bytes) -> Recognised:
-    """The media type of a body and the declared label of its character set."""
+    """The media type of a body, the declared label of its character set, and who says what it is."""
     claim, label = declared(content_type)
     if claim == HTML and body.startswith(b"<") and b"\0" not in body[:64]:
-        return Recognised(HTML, label)
-    return Recognised(_sniffed(claim, url, body), label)
-
-
-def _sniffed(claim: str, url: str, body: bytes) -> str:
-    head = body[:_HEAD_BYTES]
-    if claim in MARKUP and _may_be_markup(head):
-        return claim
+        seen = HTML if _LOOKS_LIKE_HTML.match(body, 0, _HEAD_BYTES) else ""
+        return Recognised(HTML, label, HTML, type_of_name(url), seen)
+    claim, name, head = ALIASES.get(claim, claim), type_of_name(url), body[:_HEAD_BYTES]
     if _is_text(head):
-        return _text_type(claim, url, head)
-    found = _signature(body[:_SIGNATURE_BYTES])
-    if found and found not in _CONTAINERS:
-        return found
-    special = _special(claim, url)
-    return found or BINARY if not special or is_textual(special) else special
+        seen = _seen_in_text(head)
+        found = claim if claim in MARKUP else _text_type(claim, name, seen, head)
+    else:
+        seen = _signature(body[:_SIGNATURE_BYTES])
+        found = claim if claim in MARKUP and _may_be_markup(head) else _binary_type(claim, name, seen)
+    return Recognised(found, label, claim, name, seen)
+
+
+def _binary_type(claim: str, name: str, seen: str) -> str:
+    if seen and seen not in _CONTAINERS:
+        return seen
+    special = name if claim in _NO_CLAIM else claim
+    if claim == seen and _may_be(name, seen):
+        special = name
+    return seen or BINARY if not special or is_textual(special) else special
+
+
+def _may_be(name: str, seen: str) -> bool:
+    """Whether a name is a more special one for what was seen; only those of archives hide anything."""
+    return name.startswith("application/") and seen in {ZIP, "application/gzip", "application/x-ole-storage"}
 
 
 def _may_be_markup(head: bytes) -> bool:
@@ -132,22 +207,30 @@ def _is_wide(head: bytes) -> bool:
     return half >= 4 and max(even, odd) > 0.7 * half and min(even, odd) < 0.05 * half
 
 
-def _text_type(claim: str, url: str, head: bytes) -> str:
+def _text_type(claim: str, name: str, seen: str, head: bytes) -> str:
+    special = name if is_textual(name) else ""
     if not head:
-        return _special(claim, url) or BINARY
+        return (name if claim in _NO_CLAIM else claim) or BINARY
     if claim in _NO_CLAIM:
-        if _LOOKS_LIKE_HTML.match(head):
-            return HTML
-        if head.lstrip(_SPACE + b"\xef\xbb\xbf").startswith(b"<?xml"):
-            return _xml_type(head)
-        special = _special("", url)
-        return special if is_textual(special) else TEXT
+        return special if seen == XML and special.endswith("xml") else seen or special or TEXT
     if claim in {XML, "text/xml"}:
         return _xml_type(head, default=claim)
     # A text cannot be what its server takes for an image, a sound or a film.
     if claim.startswith(("image/", "audio/", "video/", "font/")) and not is_textual(claim):
-        return HTML if _LOOKS_LIKE_HTML.match(head) else TEXT
-    return claim
+        return seen if seen == HTML else TEXT
+    if claim in _ANY_TEXT:
+        return seen if seen in _SURE else special if special and special not in MARKUP else TEXT
+    return claim if is_textual(claim) or not special else special
+
+
+def _seen_in_text(head: bytes) -> str:
+    """What a text says of itself by its beginning; "" for nothing."""
+    if _LOOKS_LIKE_HTML.match(head):
+        return HTML
+    begun = head.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
+    if begun.startswith((b"<?xml", b"<rss", b"<feed", b"<svg")):
+        return _xml_type(begun)
+    return next((found for pattern, found in _TEXT_BEGINNINGS if pattern.match(begun)), "")
 
 
 def _xml_type(head: bytes, *, default: str = XML) -> str:
@@ -156,21 +239,25 @@ def _xml_type(head: bytes, *, default: str = XML) -> str:
 
 
 def _signature(head: bytes) -> str:
+    if inside := _MIMETYPE_IN_ZIP.match(head):
+        named = inside[2][: inside[1][0]].decode("ascii").strip()
+        if _TYPE.match(named):
+            return named
+    # What the libraries take for something more special.
+    if head.startswith(b"wOF2"):
+        return "font/woff2"
+    if head.startswith(OLE):
+        return "application/x-ole-storage"
     kind = filetype.guess(head)
     if kind is not None:
-        return str(kind.mime)
+        return ALIASES.get(kind.mime, str(kind.mime))
+    if len(head) > 262 and head[257:262] == b"ustar":
+        return "application/x-tar"
+    for signature, found in _SIGNATURES:
+        if head.startswith(signature):
+            return found
     try:
-        return str(puremagic.from_string(head, mime=True))
+        found = str(puremagic.from_string(head, mime=True))
     except (puremagic.PureError, ValueError):
         return ""
-
-
-def _special(claim: str, url: str) -> str:
-    """The claim, unless it says nothing; else what the URL's ending stands for."""
-    if claim not in _NO_CLAIM:
-        return claim
-    try:
-        path = urlsplit(url).path
-    except ValueError:
-        return ""
-    return mimetypes.guess_type(unquote(path), strict=False)[0] or ""
+    return ALIASES.get(found, found)

@@ -14,11 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from itertools import islice
+from math import isfinite
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-VERSION: Final = 1
-"""The version of `Summary`; a reader refuses records of a newer one."""
+from gcs.summary.text import fitted
+
+VERSION: Final = 2
+"""The version of `Summary`; a reader refuses records of a newer one. 2 has three types, details, a thumbnail,
+and why something was refused."""
+
+MEMBER: Final = "member"
+"""`Summary.via` of what was inside of something that was fetched."""
 
 MAX_LINKS: Final = 10_000
 """Links kept of one page; what follows is left out and `Document.links_cut` says so."""
@@ -33,6 +41,14 @@ MAX_LINE: Final = 200
 MAX_REL: Final = 100
 MAX_HREF: Final = 4_000
 """A longer href is not kept: no URL of that length is crawled."""
+MAX_DETAILS: Final = 48
+MAX_DETAIL: Final = 300
+"""Characters of a detail, or of one of its items."""
+MAX_DETAIL_NAME: Final = 40
+MAX_ITEMS: Final = 32
+MAX_THUMBNAIL: Final = 16_000
+"""Characters of a picture as a `data:` URL."""
+MAX_REFUSED: Final = 200
 
 
 class NewerRecord(ValueError):
@@ -59,6 +75,55 @@ class Heading(NamedTuple):
     text: str
 
 
+class Detail(NamedTuple):
+    """One fact that only some formats have: a text, a number, or several texts; the other two are None."""
+
+    name: str
+    text: str | None = None
+    number: float | None = None
+    items: tuple[str, ...] | None = None
+
+    @property
+    def value(self) -> str | float | tuple[str, ...]:
+        """What it says; whole numbers as such."""
+        if self.number is not None:
+            return int(self.number) if float(self.number).is_integer() else self.number
+        return self.text if self.items is None and self.text is not None else self.items or ()
+
+    @classmethod
+    def of(cls, name: str, value: str | float | Sequence[str]) -> Detail:
+        """The inverse of `value`."""
+        if isinstance(value, str):
+            return cls(name, text=value)
+        return cls(name, number=value) if isinstance(value, int | float) else cls(name, items=tuple(value))
+
+
+def details(facts: Mapping[str, object]) -> tuple[Detail, ...]:
+    """Facts as details, cut to their bounds; without what is empty, None, or no finite number."""
+    made: list[Detail] = []
+    for name, value in facts.items():
+        if isinstance(value, bool):
+            detail = Detail.of(name, int(value)) if value else None
+        elif isinstance(value, int | float):
+            detail = Detail.of(name, value) if isfinite(value) and abs(value) < 2**63 else None
+        elif isinstance(value, str):
+            detail = Detail.of(name, text) if (text := scalars(value, MAX_DETAIL)) else None
+        elif isinstance(value, Iterable):
+            items = tuple(filter(None, (scalars(str(each), MAX_DETAIL) for each in islice(value, MAX_ITEMS))))
+            detail = Detail.of(name, items) if items else None
+        else:
+            detail = None
+        if detail is not None:
+            made.append(detail)
+    return tuple(made[:MAX_DETAILS])
+
+
+def scalars(text: str, limit: int) -> str:
+    """A text as `fitted` makes it, of Unicode scalar values only."""
+    short = fitted(text, limit)
+    return short if short.isascii() else short.encode("utf-8", "replace").decode("utf-8")
+
+
 class Edge(NamedTuple):
     """A link between two canonical URLs, as it is stored: a row of the links table."""
 
@@ -67,6 +132,10 @@ class Edge(NamedTuple):
     text: str = ""
     rel: str = ""
     kind: str = "a"
+    fetched_us: int = 0
+    """When the page was fetched that has it, as its summary says; in microseconds of Unix time."""
+    repeated: bool = False
+    """Whether the page has another link to the same target before it."""
 
 
 class Document(NamedTuple):
@@ -98,6 +167,12 @@ class Document(NamedTuple):
     refresh: str = ""
     noindex: bool = False
     nofollow: bool = False
+    type_declared: str = ""
+    type_by_name: str = ""
+    type_by_content: str = ""
+    details: tuple[Detail, ...] = ()
+    thumbnail: str = ""
+    refused: str = ""
 
     @property
     def links(self) -> list[Link]:
@@ -137,6 +212,8 @@ class Fetched(NamedTuple):
     etag: str
     last_modified: str
     epoch: int
+    change: float = 1.0
+    unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +223,15 @@ class Summary:
     `fetched_at` is Unix time, kept to the microsecond. `media_type` is what was recognised, not what the
     server said. `parent` is the URL of the page that led here, `via` how: the kind of that link, "redirect",
     "seed", "sitemap". `digest` is of the payload, as WARC files have it. `epoch` is that of what operators
-    had ruled when it was fetched, 0 for nothing.
+    had ruled when it was fetched, 0 for nothing. `change` is the share of links that only one of this visit
+    and the one before found (C of 004), 1 for the first; of a page that was found `unchanged` nothing more is
+    said, and no links are kept: the last visit that found something else has them.
+
+    `type_declared`, `type_by_name` and `type_by_content` are what the server, the name and the first bytes
+    say; each may be "", and they need not agree. `details` are what only some formats have, `thumbnail` is a
+    small picture as a `data:` URL. `refused` says why it was not read, or not all of it, and is "" if it was.
+    Of what was inside of an archive `via` is MEMBER, `parent` what it was in, and its links are kept as those
+    of the URL that was fetched.
     """
 
     url: str
@@ -164,6 +249,8 @@ class Summary:
     etag: str = ""
     last_modified: str = ""
     epoch: int = 0
+    change: float = 1.0
+    unchanged: bool = False
     title: str = ""
     description: str = ""
     keywords: tuple[str, ...] = ()
@@ -178,15 +265,23 @@ class Summary:
     canonical: str = ""
     noindex: bool = False
     nofollow: bool = False
+    type_declared: str = ""
+    type_by_name: str = ""
+    type_by_content: str = ""
+    details: tuple[Detail, ...] = ()
+    thumbnail: str = ""
+    refused: str = ""
     version: int = VERSION
 
     @staticmethod
-    def row(document: Document, fetched: Fetched) -> tuple[Any, ...]:
+    def row(document: Document, fetched: Fetched, *, links_out: int | None = None) -> tuple[Any, ...]:
         """The values of `to_row` of the summary of a document with the facts of its fetch, in their order.
 
-        No summary is made for it, because there is one row for every page.
+        No summary is made for it, because there is one row for every page. The links are those of the
+        document, unless somebody else has them and says how many there are.
         """
-        return (*fetched, *_SAID(document), len(document.hrefs), *_ASKED(document), VERSION)
+        links_out = len(document.hrefs) if links_out is None else links_out
+        return (*fetched, *_SAID(document), links_out, *_ASKED(document), VERSION)
 
     def to_row(self) -> dict[str, Any]:
         """The columns of `SCHEMA["summaries"]`; the time in whole microseconds."""
@@ -205,7 +300,12 @@ class Summary:
         known["fetched_at"] = _seconds(known.get("fetched_at", 0))
         known["keywords"] = tuple(known.get("keywords", ()))
         known["headings"] = tuple(_heading(each) for each in known.get("headings", ()))
+        known["details"] = tuple(_detail(each) for each in known.get("details", ()))
         return cls(**known)
+
+    def detail(self, name: str) -> str | float | tuple[str, ...] | None:
+        """What a detail says; None if there is none of that name."""
+        return next((each.value for each in self.details if each.name == name), None)
 
 
 def _seconds(value: float | datetime) -> float:
@@ -217,6 +317,11 @@ def _heading(value: Mapping[str, Any] | Sequence[Any]) -> Heading:
         return Heading(value["level"], value["text"])
     level, text = value
     return Heading(level, text)
+
+
+def _detail(value: Mapping[str, Any] | Sequence[Any]) -> Detail:
+    name, text, number, items = value.values() if isinstance(value, Mapping) else value
+    return Detail(name, text, number, None if items is None else tuple(items))
 
 
 def instant(at_s: float) -> datetime:

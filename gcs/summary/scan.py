@@ -1,4 +1,4 @@
-"""The links of a page, and nothing else: one pass of one regular expression over its bytes.
+"""The links of a page, and nothing else: one pass over its bytes, compiled or of one regular expression.
 
 A look at the first letter passes most tags over. Two things are not seen that a parser would see: a link
 inside of another tag (`title="<a href=x>"`) counts as one, and so does a link in `<template>`, in `<svg>` or
@@ -8,8 +8,10 @@ after `<plaintext>`. They, too, lead somewhere.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, cast
 
+from gcs.native import compiled, is_compiled
 from gcs.summary.head import Head
 from gcs.summary.markup import (
     ATTRIBUTE,
@@ -23,6 +25,7 @@ from gcs.summary.markup import (
     pairs,
     raw,
     replaced,
+    resolve,
     tags,
     values,
 )
@@ -35,7 +38,7 @@ _ANCHOR = rf"""[aA](?i:rea)?+{NAME_ENDS}(?:(?!(?i:href)[\t\n\f\r />=]){ATTRIBUTE
 _SCANNED = tags(
     *(_USUAL, _ANCHOR, COMMENT, SKIPPED, OTHER, raw("title"), BOGUS),
     # What is in these tags belongs to them at the other level, so it does here.
-    rf"[hH](?:[1-6]|(?i:tml))(?=[\t\n\f\r /]){ATTRIBUTE}*+",
+    rf"[hH](?:[1-6]|(?i:tml)){NAME_ENDS}{ATTRIBUTE}*+",
     begin="(?=[aAbBfFhHiIlLmMnNsStTxX!?]|/[^a-zA-Z])",
 )
 _LARGE_BYTES = 1 << 20
@@ -50,6 +53,23 @@ class Scanned(NamedTuple):
 
 def scan(body: bytes) -> Scanned:
     """The links of a page in UTF-8, in its order and one more than MAX_LINKS at most; what other tags say."""
+    return scan_compiled(body) if is_compiled else scan_expressed(body)
+
+
+def scan_compiled(body: bytes) -> Scanned:
+    """The same, by the compiled walk over the tags."""
+    written, referring, specials = compiled.links_in(replaced(body), MAX_LINKS)
+    head = Head()
+    for place, name, attributes in specials:
+        _, written[place] = head.add(name.lower().decode("ascii"), pairs(attributes))
+    if referring:
+        resolve(written, referring)
+    hrefs = cast("list[str]", list(filter(None, written)))
+    return Scanned(hrefs[: MAX_LINKS + 1], head)
+
+
+def scan_expressed(body: bytes) -> Scanned:
+    """The same, by the regular expression."""
     found, head = all_found(_SCANNED, body, MAX_LINKS), Head()
     hrefs = [groups[0] for groups in found]
     for at in [at for at, href in enumerate(hrefs) if not href]:
@@ -59,23 +79,15 @@ def scan(body: bytes) -> Scanned:
         elif other_closed:
             _, target = head.add(name.lower().decode("ascii"), pairs(attributes))
             hrefs[at] = escaped(target)
-    return Scanned(values(list(filter(None, hrefs))[: MAX_LINKS + 1]), head)
+    return Scanned(list(filter(None, values(list(filter(None, hrefs)))))[: MAX_LINKS + 1], head)
 
 
 def all_found(pattern: re.Pattern[bytes], body: bytes, most: int) -> list[tuple[bytes, ...]]:
-    """All that a pattern finds in a page, as its groups.
+    """All that a pattern finds in a page, as its groups; of a huge page ten times as many as `most`, and one.
 
-    Of a huge page not all: when more than `most` of them had a first group, or ten times as many had none, it
-    is enough.
+    Both levels find the same tags, so they stop at the same one.
     """
     body = replaced(body)
     if len(body) <= _LARGE_BYTES:
         return pattern.findall(body)
-    found: list[tuple[bytes, ...]] = []
-    usual = 0
-    for tag in pattern.finditer(body):
-        found.append(tag.groups(b""))
-        usual += tag[1] is not None
-        if usual > most or len(found) > 10 * most:
-            break
-    return found
+    return [tag.groups(b"") for tag in islice(pattern.finditer(body), 10 * most + 1)]

@@ -21,12 +21,26 @@ _TYPES: Final[Mapping[str, pa.DataType]] = MappingProxyType(
         "fetch_s": pa.float64(),
         "bytes": pa.int64(),
         "epoch": pa.int64(),
+        "change": pa.float64(),
+        "unchanged": pa.bool_(),
         "keywords": pa.list_(pa.string()),
         "headings": pa.list_(pa.struct([("level", pa.int8()), ("text", pa.string())])),
+        "details": pa.list_(
+            pa.struct(
+                [
+                    ("name", pa.string()),
+                    ("text", pa.string()),
+                    ("number", pa.float64()),
+                    ("items", pa.list_(pa.string())),
+                ]
+            )
+        ),
         "language_confidence": pa.float64(),
         "links_out": pa.int32(),
         "noindex": pa.bool_(),
         "nofollow": pa.bool_(),
+        "fetched_us": pa.int64(),
+        "repeated": pa.bool_(),
         "version": pa.int16(),
     }
 )

@@ -1,13 +1,17 @@
 """SML, the summary markup language of 003, section 2: summaries as XML, for readers of any kind.
 
-    <sml version="1">
+    <sml version="2">
      <summary url="http://example.org/">
       <status>200</status> … <keyword>crawler</keyword> <heading level="1">…</heading>
+      <detail name="pages" kind="number">12</detail>
       <link to="http://example.org/a" rel="next" kind="a">A page</link>
      </summary>
     </sml>
 
-An element is named after its field and left out when it has the field's default. XML cannot hold control
+`sml.xsd`, beside this module, is its schema.
+
+An element is named after its field and left out when it has the field's default. A detail is a text, a
+number, or, one element for each, an item of several. XML cannot hold control
 characters and some others, not even as references; an element with one of them says `escaped="yes"`, and in
 its texts a backslash is doubled and such a character is a backslash, its number in hexadecimal, a semicolon.
 
@@ -24,7 +28,7 @@ from datetime import datetime
 from typing import IO, Any, Final, NamedTuple
 from xml.parsers import expat
 
-from gcs.summary.records import VERSION, Edge, Heading, NewerRecord, Summary, instant
+from gcs.summary.records import VERSION, Detail, Edge, Heading, NewerRecord, Summary, instant
 
 _CHUNK = 1 << 16
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -34,7 +38,7 @@ _MARKUP = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;", "\t": "&#9;", "\n": "&#10;"}
 )
 _FIELDS: Final = {each.name: each for each in fields(Summary)}
-_ONE_VALUE: Final = tuple(name for name in _FIELDS if name not in {"url", "keywords", "headings"})
+_ONE_VALUE: Final = tuple(name for name in _FIELDS if name not in {"url", "keywords", "headings", "details"})
 
 
 class BadSml(ValueError):
@@ -67,9 +71,23 @@ def _lines(entry: Entry) -> Iterator[str]:
         yield _element("keyword", keyword)
     for heading in summary.headings:
         yield _element("heading", heading.text, level=str(heading.level))
+    for detail in summary.details:
+        yield from _detail_lines(detail)
     for link in entry.links:
-        yield _element("link", link.text, to=link.target, rel=link.rel, kind=link.kind)
+        said = {"to": link.target, "rel": link.rel, "kind": link.kind}
+        said |= {"fetched_us": str(link.fetched_us)} if link.fetched_us else {}
+        yield _element("link", link.text, **said, **({"repeated": "yes"} if link.repeated else {}))
     yield " </summary>\n"
+
+
+def _detail_lines(detail: Detail) -> Iterator[str]:
+    if detail.number is not None:
+        yield _element("detail", repr(detail.value), name=detail.name, kind="number")
+    elif detail.items is None:
+        yield _element("detail", detail.text or "", name=detail.name, kind="text")
+    else:
+        for item in detail.items:
+            yield _element("detail", item, name=detail.name, kind="item")
 
 
 def _shown(name: str, value: Any) -> str:
@@ -80,12 +98,12 @@ def _shown(name: str, value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _element(name: str, text: str, **attributes: str) -> str:
+def _element(name: str, text: str, /, **attributes: str) -> str:
     escaped = any(map(_ILLEGAL.search, (text, *attributes.values())))
     return f"  <{_tag(name, escaped=escaped, **attributes)}>{_written(text, escaped=escaped)}</{name}>\n"
 
 
-def _tag(name: str, *, escaped: bool | None = None, **attributes: str) -> str:
+def _tag(name: str, /, *, escaped: bool | None = None, **attributes: str) -> str:
     if escaped is None:
         escaped = any(map(_ILLEGAL.search, attributes.values()))
     shown = [f' {each}="{_written(value, escaped=escaped)}"' for each, value in attributes.items()]
@@ -166,7 +184,7 @@ class _Reader:
         self._parts = []
         self._depth += 1
         if name == "summary":
-            self._facts = {"url": self._attributes["url"], "keywords": [], "headings": []}
+            self._facts = {"url": self._attributes["url"], "keywords": [], "headings": [], "details": []}
             self._links = []
 
     def _text(self, text: str) -> None:
@@ -186,16 +204,32 @@ class _Reader:
             self._facts["keywords"].append(text)
         elif name == "heading":
             self._facts["headings"].append(Heading(int(said["level"]), text))
+        elif name == "detail":
+            self._take_detail(said["name"], said["kind"], text)
         elif name == "link":
-            self._links.append(Edge(self._facts["url"], said["to"], text, said["rel"], said["kind"]))
+            fetched_us, repeated = int(said.get("fetched_us", 0)), "repeated" in said
+            edge = Edge(self._facts["url"], said["to"], text, said["rel"], said["kind"], fetched_us, repeated)
+            self._links.append(edge)
         elif name == "fetched_at":
             self._facts[name] = _seconds(text)
         elif name in _ONE_VALUE:
             self._facts[name] = _BY_TYPE[str(_FIELDS[name].type)](text)
 
+    def _take_detail(self, name: str, kind: str, text: str) -> None:
+        found: list[Detail] = self._facts["details"]
+        if kind == "number":
+            found.append(Detail.of(name, float(text)))
+        elif kind != "item":
+            found.append(Detail.of(name, text))
+        elif found and found[-1].name == name and found[-1].items is not None:
+            found[-1] = Detail.of(name, (*found[-1].items, text))
+        else:
+            found.append(Detail.of(name, (text,)))
+
     def _finish(self) -> None:
         facts = self._facts
         if facts.get("version", VERSION) > VERSION:
             raise NewerRecord(f"a summary of version {facts['version']}; this program reads up to {VERSION}")
-        facts["keywords"], facts["headings"] = tuple(facts["keywords"]), tuple(facts["headings"])
+        for several in ("keywords", "headings", "details"):
+            facts[several] = tuple(facts[several])
         self._whole.append(Entry(Summary(**facts), tuple(self._links)))

@@ -21,6 +21,7 @@ from tests.soak.gatherers import disasters
 from tests.soak.helpers import helped
 from tests.soak.network import disturb
 from tests.soak.partition import be_apart, part
+from tests.soak.profiles import deliver_through_disasters
 from tests.soak.progress import Progress
 from tests.soak.server import kill_servers
 from tests.soak.simulation import simulate
@@ -44,6 +45,7 @@ ACTS = (
     "full",
     "failover",
     "helpers",
+    "profiles",
     "simulation",
 )
 
@@ -98,6 +100,7 @@ def main(
         "full": partial(fill_disk, pages, HOSTS, chance("full"), times=3),
         "failover": partial(fail_over, pages, HOSTS, chance("failover"), times=3),
         "helpers": partial(helped, pages, HOSTS, chance("helpers")),
+        "profiles": partial(deliver_through_disasters, pages, 50, chance("profiles")),
         "simulation": partial(simulate, runs, for_s, chance("simulation")),
     }
     failed = [act for act in ACTS if act in (acts or ACTS) and not perform(act, run[act])]

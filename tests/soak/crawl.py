@@ -15,7 +15,6 @@ from warcio.archiveiterator import ArchiveIterator
 
 from gcs.gatherer.crawl import READ_AT_ONCE, UNREAD
 from gcs.gatherer.writer import BATCH
-from tests import unmeasured
 from tests.crawling import ROOT, Server, command, server
 from tests.soak import Failed
 from tests.soak.progress import Progress
@@ -41,10 +40,10 @@ def _rage(directory: Path, served: Server, kills: int, rng: random.Random, progr
     killed = 0
     for number in range(kills):
         progress.show(f"crawl: kill {number + 1} of {kills}", time.monotonic())
-        with subprocess.Popen(
-            line, cwd=ROOT, env=unmeasured.environment(), stderr=subprocess.DEVNULL
-        ) as process:
-            time.sleep(1.0 + rng.random())
+        with subprocess.Popen(line, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+            enough = _fetched(served) + rng.randrange(PAGES_PER_KILL // 2)
+            while process.poll() is None and _fetched(served) <= enough:
+                time.sleep(0.01)
             process.send_signal(signal.SIGKILL)
             killed += process.wait() == -signal.SIGKILL
         pages_kept(directory)
@@ -52,6 +51,11 @@ def _rage(directory: Path, served: Server, kills: int, rng: random.Random, progr
     if last.returncode:
         raise Failed(f"the last run ended with {last.returncode}: {last.stderr[-500:]}")
     return _verdict(directory, served, killed)
+
+
+def _fetched(served: Server) -> int:
+    """Requests that were answered so far."""
+    return served.log.read_bytes().count(b"\n")
 
 
 def _verdict(directory: Path, served: Server, killed: int) -> str:

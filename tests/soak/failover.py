@@ -30,7 +30,7 @@ def fail_over(pages: int, hosts: int, rng: random.Random, progress: Progress, *,
         tempfile.TemporaryDirectory() as place,
         server(Path(place, "web"), rng.randrange(1000), hosts=hosts, pages=pages, latency_ms=10) as served,
         sentinel_group("redis") as sentinels,
-        gatherers(sentinels.url, served, Path(place, "gatherers"), SETTINGS, measured=False) as group,
+        gatherers(sentinels.url, served, Path(place, "gatherers"), SETTINGS) as group,
     ):
         trial = Trial(group, served, progress)
         trial.begin(*_NAMES)

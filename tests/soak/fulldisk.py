@@ -25,6 +25,8 @@ from tests.soak.trial import HELD, SETTINGS, Trial
 
 SIZE: Final = "256m"
 FULL: Final = "two"
+_LATENCY_MS: Final = 120
+"""So that the crawl lasts until there is a plan by which both have work."""
 
 
 def fill_disk(pages: int, hosts: int, rng: random.Random, progress: Progress, *, times: int = 1) -> str:
@@ -35,10 +37,10 @@ def fill_disk(pages: int, hosts: int, rng: random.Random, progress: Progress, *,
             disk = stack.enter_context(small_disk(place / "disk", SIZE))
         except CannotMount as error:
             raise Skipped(str(error)) from error
-        web = server(place / "web", rng.randrange(1000), hosts=hosts, pages=pages, latency_ms=10)
+        web = server(place / "web", rng.randrange(1000), hosts=hosts, pages=pages, latency_ms=_LATENCY_MS)
         served = stack.enter_context(web)
         redis = stack.enter_context(redis_server("redis"))
-        group = stack.enter_context(gatherers(redis, served, place / "gatherers", SETTINGS, measured=False))
+        group = stack.enter_context(gatherers(redis, served, place / "gatherers", SETTINGS))
         group.put(FULL, disk.place / "gatherer")
         trial = Trial(group, served, progress)
         trial.begin("one", FULL)
@@ -58,6 +60,7 @@ def fill_disk(pages: int, hosts: int, rng: random.Random, progress: Progress, *,
 def _filled(trial: Trial, disk: Disk) -> int:
     """Fill a disk until that is noticed, and for a while; gives how much was fetched without room."""
     said = len(trial.said(FULL, "waiting"))
+    trial.until(lambda: trial.group.members()[FULL].pulse.facts["done"], "pages to write")
     disk.fill()
     trial.until(lambda: len(trial.said(FULL, "waiting")) > said, "the word that the disk is full")
     since = time.time()

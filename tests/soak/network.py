@@ -100,7 +100,7 @@ def disturb(pages: int, hosts: int, rng: random.Random, progress: Progress, *, f
         server(Path(place, "web"), rng.randrange(1000), hosts=hosts, pages=pages, latency_ms=50) as served,
         redis_server("redis") as redis,
         ways(redis, len(_NAMES)) as networks,
-        gatherers(redis, served, Path(place, "gatherers"), settings, measured=False) as group,
+        gatherers(redis, served, Path(place, "gatherers"), settings) as group,
     ):
         trial = Trial(group, served, progress)
         for name, way in zip(_NAMES, networks, strict=True):

@@ -110,7 +110,7 @@ def _parting(
         listen = [f"port {_PORT}", f"bind {' '.join(map(made.address, MEMBERS))}"]
         redis = stack.enter_context(redis_server("redis", unix_socket=True, extra=listen, within=hub))
         wanted = [*SETTINGS, "redis.timeout=2s", "fetch.per_host=4", *settings]
-        group = stack.enter_context(gatherers(redis, served, place / "gatherers", wanted, measured=False))
+        group = stack.enter_context(gatherers(redis, served, place / "gatherers", wanted))
         trial = Trial(group, served, progress)
         for side, names in MEMBERS.items():
             url = f"redis://:{quote(PASSWORD, safe='')}@{made.address(side)}:{_PORT}/0"

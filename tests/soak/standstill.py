@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gcs import board as boards
 from gcs.simulate.verdict import Request, read_log
 from tests.crawling import server
 from tests.gatherers import Gatherers, gatherers
@@ -37,9 +38,12 @@ _POLITE: Final = (
     "partition.worth=0",
     # Only joining, and an operator, are reasons for a new plan.
     "rebalance.cooldown=1h",
+    # So that there is time to stop a leader while it waits for the report of one that stands still.
+    "member.heartbeat=1s",
+    "rebalance.deadline=10s",
 )
 _TRIES: Final = 8
-_HANDED_S: Final = 1.5
+_HANDED_S: Final = 5.0
 """Sooner than who stands still is seen to: until then its report is waited for."""
 LEASES_S: Final = 23.0
 """Longer than leases with these settings: 10 s for who leads, 22.2 s for a turn (`gcs.gatherer.turns`)."""
@@ -63,7 +67,7 @@ def stand_still(
             Path(place, "web"), rng.randrange(1000), hosts=hosts, pages=pages, hosts_per_address=2
         ) as served,
         redis_server("redis") as redis,
-        gatherers(redis, served, Path(place, "gatherers"), [*SETTINGS, *_POLITE], measured=False) as group,
+        gatherers(redis, served, Path(place, "gatherers"), [*SETTINGS, *_POLITE]) as group,
     ):
         trial = Trial(group, served, progress)
         for name in NAMES:
@@ -75,7 +79,7 @@ def stand_still(
         trial.at(0.1, "the work is shared out", trial.leading)
         for number in range(times):
             share = 0.2 + 0.6 * number / times
-            trial.at(share, "the leader stands still", lambda: replaced.add(_round(trial, rng, for_s, halts)))
+            trial.at(share, "the leader stands still", lambda: replaced.add(_round(trial, for_s, halts)))
         trial.end()
         verdict = trial.verdict(*_too_late(trial, replaced), *_too_soon(trial, halts))
         return f"{len(halts)} stood still for {for_s:.0f} s, half of them while they led; {verdict}"
@@ -96,9 +100,9 @@ def _too_soon(trial: Trial, halts: Sequence[Halt]) -> Iterator[str]:
     yield from hurried(requests, lambda request: addresses[request.host], halts)
 
 
-def _round(trial: Trial, rng: random.Random, for_s: float, halts: list[Halt]) -> int:
+def _round(trial: Trial, for_s: float, halts: list[Halt]) -> int:
     """Stop one and the leader, until a third has made a plan; the token of the leader that was stopped."""
-    first, leader = _halted(trial, rng)
+    first, leader = _halted(trial)
     began = time.monotonic()
     token = int(trial.said(leader, "leads a round")[-1]["token"])
     (third,) = set(NAMES) - {first, leader}
@@ -111,11 +115,15 @@ def _round(trial: Trial, rng: random.Random, for_s: float, halts: list[Halt]) ->
     return token
 
 
-def _halted(trial: Trial, rng: random.Random) -> tuple[str, str]:
-    """Stop one, and whoever leads a round then and waits for its report."""
-    group = trial.group
-    for first in rng.choices(NAMES, k=_TRIES):
-        trial.until(lambda: _is_calm(group), "all ranges to be held, and no plan to be wanted")
+def _halted(trial: Trial) -> tuple[str, str]:
+    """Stop one, and whoever leads a round then and waits for its report.
+
+    Who has led just now is stopped first: it is the last in line for the next wish.
+    """
+    for _ in range(_TRIES):
+        _until_calm(trial)
+        first = trial.leading()
+        _until_calm(trial)
         trial.halt(first)
         try:
             leader = trial.leading(timeout_s=_HANDED_S)
@@ -127,13 +135,21 @@ def _halted(trial: Trial, rng: random.Random) -> tuple[str, str]:
     raise Failed("nobody but the one that stood still has led")
 
 
+def _until_calm(trial: Trial) -> None:
+    trial.until(lambda: _is_calm(trial.group), "all ranges to be held, and no plan to be wanted")
+
+
 def _is_calm(group: Gatherers) -> bool:
-    """Whether all ranges are held, and nobody wants a new plan or makes one."""
-    pulses = [member.pulse for member in group.members().values()]
-    if len({pulse.epoch for pulse in pulses}) > 1 or any(pulse.leaving or pulse.coming for pulse in pulses):
-        return False
+    """Whether nobody wants a new plan or makes one, and all follow the last one and hold all ranges.
+
+    Asked in this order: pulses are as old as the last heartbeats, and may not know of a plan yet.
+    """
     wishes = group.ask(lambda board: board.space.count("rebalance", str, str, str))
-    return not wishes and not group.ask(lambda board: board.space.statistics()).leased
+    if wishes or group.ask(lambda board: board.space.statistics()).leased:
+        return False
+    epoch, _ = group.ask(lambda board: board.now())[boards.CHARTER]
+    pulses = [member.pulse for member in group.members().values()]
+    return all(pulse.epoch == epoch and not (pulse.leaving or pulse.coming) for pulse in pulses)
 
 
 def hurried(
@@ -176,7 +192,7 @@ def be_thought_lost(
         tempfile.TemporaryDirectory() as place,
         server(Path(place, "web"), rng.randrange(1000), hosts=hosts, pages=pages, latency_ms=20) as served,
         redis_server("redis") as redis,
-        gatherers(redis, served, Path(place, "gatherers"), settings, measured=False) as group,
+        gatherers(redis, served, Path(place, "gatherers"), settings) as group,
     ):
         trial = Trial(group, served, progress)
         trial.begin(*NAMES)

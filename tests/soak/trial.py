@@ -16,17 +16,18 @@ from http.client import HTTPException
 from typing import Any, Final
 
 from gcs.config import Config
+from gcs.core.rulings import ALL
 from gcs.gatherer.book import book_of
 from gcs.gatherer.crawl import READ_AT_ONCE, UNREAD
 from gcs.gatherer.writer import BATCH
 from gcs.helper.lender import PROBES_AT_ONCE
 from gcs.operate.ledger import add_up
 from gcs.simulate.verdict import Verdict
+from gcs.store.ranges import Which
 from gcs.store.store import Store
 from tests.crawling import Server
 from tests.gatherers import Gatherers
 from tests.scrapes import scrape
-from tests.servers import until
 from tests.soak import Failed
 from tests.soak.progress import Progress
 
@@ -39,6 +40,8 @@ AGAIN: Final = HELD + BATCH + READ_AT_ONCE + PROBES_AT_ONCE
 _PATIENCE_S: Final = 120.0
 _SLOWEST: Final = 20.0
 """Pages a second on the busiest machine."""
+_MEANWHILE: Final = 0.1
+"""The share of the web that may be fetched while a leader is waited for."""
 _LOOK_EVERY_S: Final = 0.05
 _ASK_EVERY_S: Final = 0.25
 
@@ -134,20 +137,30 @@ class Trial:
         self._halted.remove(name)
         self.group.go_on(name)
 
-    def leading(self, timeout_s: float = 60) -> str:
-        """Have a new plan made; whoever leads the round, as soon as it does. Raises TimeoutError."""
+    def leading(self, timeout_s: float = 150) -> str:
+        """Have a new plan made; whoever leads the round, as soon as it does. Raises TimeoutError.
+
+        What somebody wished for who has led, and was killed, is found when its lease has ended. A crawl that
+        would be over by then is paused meanwhile.
+        """
         before = {name: len(self.said(name, "leads a round")) for name in self.group.processes}
+        enough = self.fetched() + _MEANWHILE * self._pages
         self.group.ask(lambda board: board.ask_for_plan("operator", "soak"))
-        found: list[str] = []
-
-        def leads() -> bool:
-            found[:] = [
-                name for name, count in before.items() if len(self.said(name, "leads a round")) > count
-            ]
-            return bool(found)
-
-        until(leads, "a leader", timeout_s=timeout_s)
-        return found[0]
+        deadline, is_paused = time.monotonic() + timeout_s, False
+        try:
+            while True:
+                for name, count in before.items():
+                    if len(self.said(name, "leads a round")) > count:
+                        return name
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"waited {timeout_s:g} s in vain for a leader")
+                if not is_paused and self.fetched() > enough:
+                    is_paused = True
+                    self.group.rule(lambda rulings, epoch: rulings.pause(ALL, epoch))
+                self._look()
+        finally:
+            if is_paused:
+                self.group.rule(lambda rulings, epoch: rulings.resume(ALL, epoch))
 
     # What comes of it
 
@@ -251,7 +264,7 @@ class Trial:
                 continue
             with Store.open(process.directory, Config().store, resume=True) as store:
                 books[store.identity] = book_of(store) | {"reasons": {}}
-                keys.update(store.keys("", None, 10**9, passed=False)[0])
+                keys.update(store.keys("", None, 10**9, Which.HELD)[0])
         audit = add_up(books)
         yield from (f"{side.missing} URLs missing at {side.gatherer}" for side in audit.sides if side.missing)
         yield from (f"{pair.missing} URLs missing between {pair}" for pair in audit.pairs if pair.missing)

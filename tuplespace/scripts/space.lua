@@ -48,6 +48,10 @@ local CHUNK = 1000         -- values per variadic call; Lua's stack ends at 8,00
 local tuples, index, due, held, tries, takers, readers, waiting, sessions, replies, meta
 local channel, now_us, now, someone_waits, masks_of
 
+-- By space: tuples up to this number were there when this server was first asked for it since it was started, or
+-- was made the master. Nowhere but in memory: it is lost exactly when writes may have been lost.
+local old = {}
+
 local function number(n) return pack('>I6', n) end
 local function value(s, at) return (unpack_number('>I6', s, at or 1)) end
 
@@ -64,6 +68,7 @@ local function enter(keys)
   now_us = time[1] * 1000000 + time[2]
   now = floor(now_us / 1000)
   someone_waits, masks_of = nil, {}
+  if not old[meta] then old[meta] = tonumber(call('HGET', meta, 'seq') or 0) end
 end
 
 -- A request guarded against repetition carries session(8) slot(2) sequence(6) and 'F' when it is
@@ -317,6 +322,14 @@ local function bearable(found, longest)
   return kept, dropped, sizes
 end
 
+-- How often a tuple was delivered before, as far as is known; once at least if that may have been forgotten.
+-- `counts` is false if no tuple was delivered in vain.
+local function delivered(seq, counts)
+  local count = counts and tonumber(call('HGET', tries, seq) or 0) or 0
+  if count == 0 and value(seq) <= old[meta] then return 1 end
+  return count
+end
+
 -- Write a lease on these numbers.
 local function grant(lease, terms, numbers)
   call('HSET', held, lease, terms .. numbers)
@@ -332,9 +345,8 @@ end
 
 -- Send to a waiter's mailbox; false when nobody listens there.
 local function mail(waiter, kind, seq, payload)
-  local count = tonumber(call('HGET', tries, seq) or 0)
   return call('SPUBLISH', channel .. 'mail:' .. sub(waiter, 1, 8),
-    kind .. waiter .. number(count) .. payload) > 0
+    kind .. waiter .. number(delivered(seq, true)) .. payload) > 0
 end
 
 -- Give copies of a new tuple to those who wait to read it.
@@ -416,6 +428,7 @@ local function write(args, from)
   if count == 0 then return end
   local last = call('HINCRBY', meta, 'seq', count)
   local seq_value = last - count
+  if seq_value < old[meta] then old[meta] = seq_value end -- the space was deleted, and begins anew
   local records, ranks, events = {}, {}, {}
   local watching = watched()
   for i = from, #args, 3 do
@@ -571,7 +584,7 @@ local function take(lease, terms, bucket, pattern, many, longest)
     else
       if byte(record, 1) == 1 then expires = '\1' end
       insert(numbers, seq)
-      insert(reply, counts and tonumber(call('HGET', tries, seq) or 0) or 0)
+      insert(reply, delivered(seq, counts))
       insert(reply, sub(record, at))
     end
   end
@@ -596,7 +609,7 @@ local function holding(lease, longest)
         payload = sub(record, at)
       end
     end
-    insert(reply, tonumber(call('HGET', tries, seq) or 0))
+    insert(reply, delivered(seq, true))
     insert(reply, payload)
   end
   return reply

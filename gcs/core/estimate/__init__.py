@@ -5,8 +5,10 @@ What the paper gets wrong is here twice: as printed, to check it against the pap
     pending, growth, peak       the size of the pending list, as the paper models it; and its slips
     whole_web                   the paper's estimates for four thousand million pages, beside corrected ones
     halfway                     are we halfway there? from what a crawl has seen so far
+    needs                       what so many pages take, from what a crawl has measured
 """
 
+from gcs.core.estimate.needs import Measured, Need, needs
 from gcs.core.estimate.pending_list import (
     Peak,
     growth,
@@ -30,6 +32,8 @@ from gcs.core.estimate.web import (
 
 __all__ = [
     "Estimate",
+    "Measured",
+    "Need",
     "Peak",
     "Progress",
     "bandwidth",
@@ -37,6 +41,7 @@ __all__ = [
     "growth",
     "growth_as_printed",
     "halfway",
+    "needs",
     "pages_of_hosts",
     "participants",
     "peak",

@@ -57,7 +57,8 @@ def find(costs: FloatArray, *, rounds: int, enough: float = 1e-5) -> Prices:
             if best.bound <= mark * (1 + enough):
                 break
             mark = best.bound
-        each = np.exp(logs) / np.exp(logs).sum()
+        each = np.exp(logs)
+        each /= each.sum()
         np.multiply(costs, each, out=priced)
         choice = priced.argmin(axis=1)
         bound = float(priced[rows, choice].sum())
@@ -66,10 +67,11 @@ def find(costs: FloatArray, *, rounds: int, enough: float = 1e-5) -> Prices:
         loads = np.bincount(choice, costs[rows, choice], k)
         if loads.max() <= best.bound * (1 + enough):
             break
-        excess = np.clip(loads / loads.mean() - 1, -1, 1)
+        excess = np.minimum(loads / (loads.sum() / k) - 1, 1)  # and never below -1
         gain = np.minimum(gain * np.where(excess * before < 0, _SLOWER, _FASTER), _FASTEST)
         speed = _INERTIA * speed + _STEP * gain * excess
-        logs = np.maximum(logs + speed - (logs + speed).max(), _CHEAPEST)
+        logs = logs + speed
+        logs = np.maximum(logs - logs.max(), _CHEAPEST)
         before = excess
     return best
 

@@ -167,16 +167,21 @@ def _played(asked: dict[str, Any]) -> Result:
     )
 
 
+def _tidy() -> None:
+    """Let go of what a run has left; what stays, such as webs, need not be looked through the next time."""
+    gc.collect()
+    gc.freeze()
+
+
 def main() -> None:
     """Play what is asked for, until there is no more."""
     from gcs.simulate.cluster import trial  # noqa: F401 - what is loaded now need not be looked through again
 
-    gc.collect()
-    gc.freeze()
     gc.set_threshold(*_COLLECT)
+    _tidy()
     for line in sys.stdin:
         print(json.dumps(asdict(_played(json.loads(line)))), flush=True)  # noqa: T201 - that is the answer
-        gc.collect()
+        _tidy()
 
 
 if __name__ == "__main__":

@@ -7,30 +7,27 @@ there. That is all that differs: it waits for as long, and can be cancelled mean
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from heapq import heappop, heappush
+from typing import Any, Final
 from unittest.mock import patch
 
 import trio
+from trio._core import _run
 from trio.lowlevel import Abort, Task
 
 
 class _Waiting:
-    """A task, until when it waits, and for what."""
+    """A task, and for what it waits."""
 
-    __slots__ = ("deadline", "event", "number", "task")
+    __slots__ = ("event", "task")
 
-    def __init__(self, deadline: float, number: int, task: Task, event: trio.Event | None) -> None:
-        self.deadline, self.number = deadline, number
+    def __init__(self, task: Task, event: trio.Event | None) -> None:
         self.task: Task | None = task
         self.event = event
-
-    def __lt__(self, other: _Waiting) -> bool:
-        return (self.deadline, self.number) < (other.deadline, other.number)
 
     def end(self) -> Task | None:
         """It waits no more; the task, unless that was so before."""
@@ -39,13 +36,19 @@ class _Waiting:
             self.event._tasks.discard(task)
         return task
 
+    def abort(self, _: Any) -> Abort:
+        """It is cancelled."""
+        self.end()
+        return Abort.SUCCEEDED
+
 
 class JumpingClock(trio.abc.Clock):
     """The time of a run, which begins at 0."""
 
     def __init__(self) -> None:
         self._now = 0.0
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[tuple[float, int, _Waiting]] = []
+        """Until when, the number, by which those of one moment come in turn, and who."""
         self._numbers = itertools.count()
 
     def start_clock(self) -> None:
@@ -58,31 +61,26 @@ class JumpingClock(trio.abc.Clock):
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Nothing is left to do at this time, says trio by asking: jump to the next."""
         waiting = self._waiting
-        while waiting and waiting[0].task is None:
-            heapq.heappop(waiting)
-        next_at = min(deadline, waiting[0].deadline) if waiting else deadline
+        while waiting and waiting[0][2].task is None:
+            heappop(waiting)
+        next_at = min(deadline, waiting[0][0]) if waiting else deadline
         if next_at == math.inf:
             return math.inf
         if next_at > self._now:
             self._now = next_at
-        while waiting and waiting[0].deadline <= self._now:
-            task = heapq.heappop(waiting).end()
+        while waiting and waiting[0][0] <= self._now:
+            task = heappop(waiting)[2].end()
             if task is not None:
                 trio.lowlevel.reschedule(task)
         return 0.0
 
     async def _wait(self, deadline: float, event: trio.Event | None) -> None:
         task = trio.lowlevel.current_task()
-        entry = _Waiting(deadline, next(self._numbers), task, event)
-        heapq.heappush(self._waiting, entry)
+        entry = _Waiting(task, event)
+        heappush(self._waiting, (deadline, next(self._numbers), entry))
         if event is not None:
             event._tasks.add(task)
-
-        def abort(_: Any) -> Abort:
-            entry.end()
-            return Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        await trio.lowlevel.wait_task_rescheduled(entry.abort)
         entry.end()
 
     async def sleep_until(self, deadline: float) -> None:
@@ -105,6 +103,22 @@ class JumpingClock(trio.abc.Clock):
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """Have everybody sleep by this clock."""
-        with patch.object(trio, "sleep", self.sleep), patch.object(trio, "sleep_until", self.sleep_until):
+        """Have everybody live by this clock, and nobody ask the kernel whether something has come."""
+        with (
+            patch.object(trio, "sleep", self.sleep),
+            patch.object(trio, "sleep_until", self.sleep_until),
+            patch.object(trio, "current_time", self.current_time),
+            patch.object(_trio.TheIOManager, "get_events", _events),
+        ):
             yield
+
+
+_trio: Any = _run
+_ask_the_kernel: Final = _trio.TheIOManager.get_events
+
+
+def _events(manager: Any, timeout_s: float) -> Any:
+    """What has come from outside: that can only be a callback that is left over for trio itself."""
+    if timeout_s or _trio.GLOBAL_RUN_CONTEXT.runner.entry_queue.size():
+        return _ask_the_kernel(manager, timeout_s)
+    return ()

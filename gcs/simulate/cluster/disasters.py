@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from gcs.simulate.cluster.faults import OF_HOSTS, Fault, Kind
+from gcs.simulate.cluster.faults import LONGEST_S, OF_HOSTS, Fault, Kind
 from gcs.simulate.cluster.machines import GathererMachine, Machine
 from gcs.simulate.cluster.network import WAY_S
 
@@ -43,8 +43,10 @@ class Disasters:
             await self._restart(trial.helpers[fault.who], fault.for_s)
         elif fault.kind is Kind.STALL:
             await self._pause(trial.helpers[fault.who], fault.for_s)
-        elif fault.kind is Kind.LIAR:
+        elif fault.kind in (Kind.LIAR, Kind.TURNCOAT):
             trial.helpers[fault.who].lies = trial.is_open
+        elif fault.kind is Kind.SHARE:
+            trial.server.share(fault.who, beside_its_own=fault.for_s > LONGEST_S / 2)
         else:
             await self._strike(trial.gatherers[fault.who], fault)
         trial.witness.disturbed()
@@ -76,13 +78,15 @@ class Disasters:
                 await trio.sleep(for_s)
                 gatherer.disk.is_full = False
             case Kind.DRAIN if gatherer.gatherer is not None:
-                order = self._trial.board.order
-                await order(gatherer.identity, "drain", "drain", {}, within_s=_ORDERED_WITHIN_S)
+                board, to = self._trial.board, gatherer.identity
+                await board.order(to, "drain", "drain", {}, within_s=_ORDERED_WITHIN_S)
+                # It may take the order when the end was declared, which then has to be proven again.
+                await board.answers("drain", [to], _ORDERED_WITHIN_S)
 
     async def _fail(self, fault: Fault) -> None:
         server = self._trial.server
         host = server.web.hosts[fault.who].name
-        server.failing[host] = fault.kind
+        server.fail(host, fault.kind)
         await trio.sleep(fault.for_s)
         del server.failing[host]
 
@@ -121,4 +125,4 @@ class Disasters:
         if fault.kind is Kind.FORGET:
             redis.lose()
         await trio.sleep(fault.for_s)
-        redis.is_there = True
+        redis.start()

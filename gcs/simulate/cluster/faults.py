@@ -50,6 +50,10 @@ class Kind(StrEnum):
     """A helper stands still, for longer than it has for what it took, and goes on."""
     LIAR = "liar"
     """A helper tells of pages that are not there; only at sites where helpers are checked."""
+    TURNCOAT = "turncoat"
+    """A helper that gatherers have known for long begins to lie; at such sites too."""
+    SHARE = "share"
+    """A host has the address of another one, alone or beside its own; from the beginning."""
     DOWN = "down"
     """A host takes no connection for a while."""
     HANG = "hang"
@@ -58,9 +62,11 @@ class Kind(StrEnum):
     """A host answers 503 for a while, and says when to come again."""
 
 
-OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR})
+OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR, Kind.TURNCOAT})
 OF_HOSTS: Final = frozenset({Kind.DOWN, Kind.HANG, Kind.BUSY})
-_ONCE: Final = frozenset({Kind.LOSE, Kind.DRAIN, Kind.LIAR})
+FROM_THE_BEGINNING: Final = frozenset({Kind.LIAR, Kind.SHARE})
+_ONCE: Final = (frozenset({Kind.LOSE}), frozenset({Kind.DRAIN}), frozenset({Kind.LIAR, Kind.TURNCOAT}))
+"""Of each of these there is one at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +86,21 @@ class Fault:
 def schedule(random: Random, kinds: Sequence[Kind], gatherers: int, helpers: int, hosts: int) -> list[Fault]:
     """Some faults, in order.
 
-    At most one disk is lost, one gatherer drained and one helper a liar, from the beginning: one that begins
-    to lie when it is trusted is found out some time later. No host fails twice.
+    At most one disk is lost, one gatherer drained and one helper a liar, for two could agree. No host fails
+    twice.
     """
     chosen: list[Fault] = []
     for _ in range(random.randint(1, 6)):
         kind = random.choice(list(kinds))
-        if kind in _ONCE and any(each.kind is kind for each in chosen):
+        if any(kind in group and each.kind in group for group in _ONCE for each in chosen):
             continue
         if kind in OF_HELPERS and not helpers:
             continue
-        who = random.randrange(helpers if kind in OF_HELPERS else hosts if kind in OF_HOSTS else gatherers)
+        of_hosts = kind in OF_HOSTS or kind is Kind.SHARE
+        who = random.randrange(helpers if kind in OF_HELPERS else hosts if of_hosts else gatherers)
         if kind in OF_HOSTS and any(each.kind in OF_HOSTS and each.who == who for each in chosen):
             continue
-        at_s = 0.0 if kind is Kind.LIAR else random.uniform(FIRST_S, LAST_S)
+        at_s = 0.0 if kind in FROM_THE_BEGINNING else random.uniform(FIRST_S, LAST_S)
         longest_s = FAILING_S if kind in OF_HOSTS else LONGEST_S
         chosen.append(Fault(at_s, kind, who, random.uniform(SHORTEST_S, longest_s)))
     gone = {each.who for each in chosen if each.kind in (Kind.LOSE, Kind.DRAIN)}

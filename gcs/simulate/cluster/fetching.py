@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
+from zlib import crc32
 
 import trio
 
+from gcs.core.urls import key
 from gcs.fetch.answer import parse_headers
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
 from gcs.simulate.cluster.faults import Kind
+from gcs.simulate.cluster.lies import LIE
 from gcs.simulate.cluster.world import BEGAN, MachineWorld
 from gcs.simulate.verdict import CUT_OFF, Request
 from gcs.simulate.web import Answer, Web
@@ -21,9 +24,12 @@ HOSTS: Final = 8
 AGENT: Final = "gcs-simulation"
 _ANSWER_S: Final = 0.8
 _TIMEOUT_S: Final = 5.0
+_CHANGE_AFTER_S: Final = (15.0, 60.0, 1e6)
+"""How often pages change, of those that do."""
+_NEWS: Final = 40
+"""Words of a page that are other ones after a change."""
 _LINKS: Final = 6
 """Few ways lead to a page, so that it shows when one is lost."""
-_LIE: Final = Answer(200, (("Content-Type", "text/html"),), b"<title>Nothing to see</title><p>Go home.</p>")
 
 
 @lru_cache(maxsize=16)
@@ -49,13 +55,33 @@ class Server:
 
     web: Web
     log: list[Request] = field(default_factory=list)
+    changes: bool = False
+    """Whether pages change as time goes on, each at its own pace."""
     failing: dict[str, Kind] = field(default_factory=dict)
     """Hosts that fail, and how."""
+    have_failed: set[str] = field(default_factory=set)
+    told: dict[str, bytes] = field(default_factory=dict)
+    """By key: the body that was last answered, of pages that change."""
     rests: list[tuple[str, str, float, float]] = field(default_factory=list)
     """Host, target, and from when to when it asked to be left alone."""
+    addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Those of every host."""
     _asked: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def answer(self, host: str, target: str) -> Answer | Reason:
+    def __post_init__(self) -> None:
+        self.addresses = {host.name: (host.address,) for host in self.web.hosts}
+
+    def share(self, number: int, *, beside_its_own: bool) -> None:
+        """Let a host have the address of the next one."""
+        host, other = self.web.hosts[number], self.web.hosts[(number + 1) % len(self.web.hosts)]
+        self.addresses[host.name] = ((host.address,) if beside_its_own else ()) + (other.address,)
+
+    def fail(self, host: str, how: Kind) -> None:
+        """Let a host fail from now on."""
+        self.failing[host] = how
+        self.have_failed.add(host)
+
+    def answer(self, host: str, target: str, headers: bytes) -> Answer | Reason:
         """What a host answers now, or why it does not."""
         match self.failing.get(host):
             case Kind.DOWN:
@@ -66,17 +92,34 @@ class Server:
                 return Answer(503, (("Content-Type", "text/plain"), ("Retry-After", "2")), b"Not now.\n")
         asked = self._asked[host, target]
         self._asked[host, target] += 1
-        return _answer(self.web, host, target, asked)
+        answer = _answer(self.web, host, target, asked)
+        return self._changed(answer, host, target, headers) if self.changes else answer
+
+    def _changed(self, answer: Answer, host: str, target: str, headers: bytes) -> Answer:
+        """A page as it is now; nothing of it if that is what the asker has."""
+        if answer.status != 200 or not answer.headers[0][1].startswith("text/html"):
+            return answer
+        url = self.web.url(host, target)
+        chance = crc32(url.encode())
+        version = int(trio.current_time() / _CHANGE_AFTER_S[chance % len(_CHANGE_AFTER_S)])
+        etag = f'"{version}"'
+        has_etag = chance // len(_CHANGE_AFTER_S) % 2
+        if has_etag and f"If-None-Match: {etag}\r\n".encode() in headers:
+            return Answer(304, (("ETag", etag),), b"", answer.delay_s)
+        news = " ".join(f"news{version}of{each}" for each in range(_NEWS))
+        body = self.told[key(url)] = answer.body + f"<p>{news}</p>".encode()
+        return Answer(200, (*answer.headers, *[("ETag", etag)] * has_etag), body, answer.delay_s)
 
 
 class SimulatedFetching:
     """Asks for one machine."""
 
-    def __init__(self, server: Server, world: MachineWorld, name: str) -> None:
-        self._server, self._world, self._name = server, world, name
+    def __init__(
+        self, server: Server, world: MachineWorld, name: str, *, lies: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`lies` says whether its machine tells of pages that are not there."""
+        self._server, self._world, self._name, self._lies = server, world, name, lies
         self.agent = AGENT
-        self.lies = False
-        """Whether its machine tells of pages that are not there."""
 
     async def fetch(
         self,
@@ -93,15 +136,15 @@ class SimulatedFetching:
         began, started = trio.current_time(), self._world.now()
         if on_sent is not None:
             on_sent(started)
-        answer = self._server.answer(origin.host, target)
+        answer = self._server.answer(origin.host, target, headers)
         takes_s = self._takes_s(answer)
         self._note(began, takes_s, origin.host, target, answer)
         await self._world.wait(takes_s)
         total_s = trio.current_time() - began
         if isinstance(answer, Reason):
             return Failure(answer, "The simulated host fails.", "", started, total_s)
-        if self.lies and answer.status == 200 and target != "/robots.txt":
-            answer = _LIE
+        if self._lies() and answer.status == 200 and target != "/robots.txt":
+            answer = LIE
         return self._response(origin, target, answer, started, total_s)
 
     def _takes_s(self, answer: Answer | Reason) -> float:
@@ -124,7 +167,6 @@ class SimulatedFetching:
         lines = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
         head = f"HTTP/1.1 {answer.status} Simulated\r\n{lines}\r\n".encode("latin-1")
         request = f"GET {target} HTTP/1.1\r\nHost: {origin.netloc}\r\n\r\n".encode("ascii")
-        host = self._server.web.by_name.get(origin.host)
         return Response(
             status=answer.status,
             head=head,
@@ -133,7 +175,7 @@ class SimulatedFetching:
             raw=answer.body,
             truncated="",
             request=request,
-            address=host.address if host else "127.0.0.1",
+            address=self._server.addresses.get(origin.host, ("127.0.0.1",))[-1],
             started=started,
             connect_s=0.0,
             first_byte_s=total_s,
@@ -144,8 +186,8 @@ class SimulatedFetching:
     async def addresses(self, host: str) -> Sequence[str] | Failure:
         """As `Fetching.addresses`."""
         await self._world.wait(self._world.random.random() * _ANSWER_S)
-        found = self._server.web.by_name.get(host)
-        return Failure(Reason.DNS, "There is no such host.") if found is None else (found.address,)
+        found = self._server.addresses.get(host)
+        return Failure(Reason.DNS, "There is no such host.") if found is None else found
 
     async def delay(self, origin: Origin) -> float | Failure:
         """As `Fetching.delay`."""

@@ -10,29 +10,38 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import msgpack
 import trio
 
 from gcs.board import Board
 from gcs.config import Config
+from gcs.core.trust import Record, Trust
+from gcs.fetch.outcome import Response
 from gcs.gatherer.book import book_of
 from gcs.gatherer.crawl import Ending
 from gcs.gatherer.gatherer import Gatherer
 from gcs.gatherer.job import Loan, Visit
 from gcs.helper.desks import Desk, Presence
+from gcs.helper.lender import TRUST
 from gcs.helper.scrutiny import Case
 from gcs.helper.worker import Badge, Worker
 from gcs.simulate.cluster.disk import Disk
 from gcs.simulate.cluster.fetching import Server, SimulatedFetching
+from gcs.simulate.cluster.lies import Lies
 from gcs.simulate.cluster.network import Link, Redis
 from gcs.simulate.cluster.world import Dead, MachineWorld
 from gcs.store.errors import StoreError
+from gcs.store.moving import unpack
 from gcs.store.records import Batch, Committed, State
 from gcs.store.store import Store
 from gcs.summary.plugins import Plugins
+from gcs.summary.records import Document
 from tuplespace import TupleSpaceError
 
 DRIFT: Final = 1e-3
 """A machine's clock is too fast or too slow by this share at most."""
+OFFSET_S: Final = 2.0
+"""And wrong by so much, from the beginning."""
 _SAY_EVERY_S: Final = 5.0
 _READERS: Final = Plugins()
 _SETTLED: Final = frozenset({State.DONE, State.DROPPED})
@@ -44,7 +53,7 @@ class Machine:
     def __init__(self, name: str, random: Random, redis: Redis, server: Server, config: Config) -> None:
         self.name, self._random, self._redis, self._server = name, random, redis, server
         self._config = config
-        self._offset_s, self._drift = random.uniform(-2.0, 2.0), random.uniform(-DRIFT, DRIFT)
+        self._offset_s, self._drift = random.uniform(-OFFSET_S, OFFSET_S), random.uniform(-DRIFT, DRIFT)
         self.world = self._new_world()
         self.link = Link(self.world, redis, config.redis.timeout_s)
         self.starts = 0
@@ -106,14 +115,25 @@ class GathererMachine(Machine):
         config: Config,
         place: Path,
         excuses: Counter[str],
+        lies: Lies,
+        known: Trust,
     ) -> None:
-        """`excuses` counts, by key, why pages may be asked for again."""
+        """`excuses` counts, by key, why pages may be asked for again; `known` are helpers from before."""
         super().__init__(name, random, redis, server, config)
-        self._place, self._excuses = place, excuses
+        self._place, self._excuses, self._lies, self._known = place, excuses, lies, known
         self.disk = Disk()
         self.ending: Ending | None = None
         self.gatherer: Gatherer | None = None
         self.is_lost = False
+
+    def configure(self, config: Config) -> None:
+        """Have other settings from the next life on."""
+        self._config = config
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it was drained."""
+        return self.gatherer is not None and self.gatherer.node.has_left
 
     @property
     def identity(self) -> str:
@@ -124,6 +144,7 @@ class GathererMachine(Machine):
         """End it at once; what was under way may be fetched again."""
         if self.gatherer is not None and self.is_running:
             self._excuses.update(self.gatherer.crawl.under_way)
+        self._lies.crashed(self.name)
         self.disk.crash()
         super().kill()
 
@@ -161,6 +182,9 @@ class GathererMachine(Machine):
 
         async def noted_commit(batch: Batch) -> Committed:
             self._excuses.update(batch.again)
+            if crawl.revisiting is not None and crawl.revisiting.settings.once:
+                # Who begins with a round later visits what it is given once more.
+                self._excuses.update(key for rows in batch.moved for key in unpack(rows).keys)
             return await commit(batch)
 
         def noted_replicate(case: Case, numbers: Sequence[int]) -> bool:
@@ -180,6 +204,31 @@ class GathererMachine(Machine):
         checking: Any = scrutiny
         loans.put_back, watched.commit = noted_put_back, noted_commit
         checking.replicate, checking.judged = noted_replicate, noted_judged
+        self._watch_lies(gatherer)
+
+    def _watch_lies(self, gatherer: Gatherer) -> None:
+        """Note what it believes of what liars say, and when it knows better."""
+        lies, loans, trust = self._lies, gatherer.crawl.loans, gatherer.lender.scrutiny.trust
+        returned, failed, forget = loans.returned, trust.failed, trust.forget
+
+        def noted_returned(
+            loan: Loan, number: int, response: Response, told: Document | None, *rest: Any
+        ) -> None:
+            lies.took(self.name, loan.jobs[number].queued.key, told)
+            returned(loan, number, response, told, *rest)
+
+        def noted_failed(helper: str) -> int:
+            lies.doubted(_rests_on(trust.record(helper)))
+            return failed(helper)
+
+        def noted_forget(helper: str) -> None:
+            lies.doubted(_rests_on(trust.record(helper)))
+            forget(helper)
+
+        lending: Any = loans
+        trusting: Any = trust
+        lending.returned = noted_returned
+        trusting.failed, trusting.forget = noted_failed, noted_forget
 
     async def run(self) -> None:
         """One life of a gatherer, until it ends or is killed."""
@@ -200,6 +249,8 @@ class GathererMachine(Machine):
                     self._place, config.store, resume=resume, database=self.disk.open, world=self.world
                 )
                 try:
+                    if not resume:
+                        store.commit(Batch(meta={TRUST: msgpack.packb(self._known.state())}))
                     fetching = SimulatedFetching(self._server, self.world, self.name)
                     board = Board(client, config, self.world)
                     self.gatherer = Gatherer(
@@ -220,6 +271,11 @@ class GathererMachine(Machine):
             return store.identity, book_of(store)
 
 
+def _rests_on(helper: Record) -> list[str]:
+    """What counts by the word of a helper alone."""
+    return [*helper.unchecked.keys, *helper.vouched.keys]
+
+
 class HelperMachine(Machine):
     """One that helps, and keeps nothing."""
 
@@ -236,8 +292,7 @@ class HelperMachine(Machine):
             async with trio.open_nursery() as nursery:
                 client = self.link.connect(nursery)
                 desk = Desk(client, self._config, self._desk)
-                fetching = SimulatedFetching(self._server, self.world, self.name)
-                fetching.lies = self.lies
+                fetching = SimulatedFetching(self._server, self.world, self.name, lies=lambda: self.lies)
                 worker = Worker(
                     fetching,
                     desk.urls,

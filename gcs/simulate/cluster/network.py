@@ -43,10 +43,16 @@ class Redis:
         self._kept = {name: bag.snapshot() for name, bag in self.server.bags.items()}
 
     def lose(self) -> None:
-        """Come back with what was on the disk."""
+        """Die, and forget what is not on the disk."""
         self.forgot_at = trio.current_time()
         for name, bag in self.server.bags.items():
             bag.restore(self._kept.get(name, Bag()))
+
+    def start(self) -> None:
+        """Be there again."""
+        self.is_there = True
+        for bag in self.server.bags.values():
+            bag.start(trio.current_time())
 
     def won(self, name: str, token: int, holder: bytes) -> None:
         """Somebody got a token; it has to be higher than all before."""

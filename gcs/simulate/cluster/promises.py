@@ -11,13 +11,15 @@ each as often as that happened to it, and never otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from gcs.core.urls import key
+from gcs.core.urls import NO_CLEANING, key
 from gcs.operate.ledger import add_up
 from gcs.simulate.cluster.fetching import Server
 from gcs.simulate.cluster.machines import DRIFT, GathererMachine
+from gcs.simulate.survey import Survey
 from gcs.simulate.verdict import judge
+from gcs.simulate.web import Web
 
 Pause = tuple[str, float, float]
 """Who stood still, from when to when."""
@@ -29,26 +31,43 @@ def broken(
     server: Server,
     gatherers: Sequence[GathererMachine],
     excuses: Mapping[str, int],
+    believed: Collection[str],
     delay_s: float,
     pauses: Sequence[Pause],
+    *,
+    is_snapshot: bool,
+    is_standing: bool,
 ) -> list[str]:
-    """The promises that were not kept, in sentences."""
+    """The promises that were not kept, in sentences; `believed` are keys of pages that liars tell of.
+
+    Second requests are judged if it `is_snapshot`. One that `is_standing` was stopped, and had not ended.
+    """
     verdict = judge(server.log, server.web, sitemaps=False)
     found = []
-    if verdict.missing:
+    missing = verdict.missing
+    if missing and believed:
+        missing &= _within_reach(server.web, believed)
+    if missing:
         found.append(
-            f"coverage {verdict.coverage:.4f}: {len(verdict.missing)} pages are missing, "
-            f"such as {sorted(verdict.missing)[:2]}"
+            f"coverage {verdict.coverage:.4f}: {len(missing)} pages are missing, "
+            f"such as {sorted(missing)[:2]}"
         )
     if verdict.forbidden:
         found.append(f"forbidden pages were fetched: {sorted(verdict.forbidden)[:2]}")
     if verdict.hidden:
         found.append(f"pages were fetched to which no link leads that may be followed: {verdict.hidden}")
-    found += _repeated(verdict.repeated, excuses, server)
+    if is_snapshot:
+        found += _repeated(verdict.repeated, excuses, server)
     found += _hurried(server, delay_s, pauses)
     found += _unheeded(server, excuses, pauses)
-    found += _unbalanced(gatherers)
+    found += _unbalanced(gatherers, is_standing=is_standing)
     return found
+
+
+def _within_reach(web: Web, believed: Collection[str]) -> frozenset[str]:
+    """The pages to which one comes without those of which lies are believed."""
+    unread = frozenset(url for url in web.reachable(sitemaps=False) if key(url) in believed)
+    return Survey(web, NO_CLEANING, unread=unread).made(sitemaps=False).pages
 
 
 def _repeated(repeated: Mapping[str, int], excuses: Mapping[str, int], server: Server) -> list[str]:
@@ -66,7 +85,7 @@ def _repeated(repeated: Mapping[str, int], excuses: Mapping[str, int], server: S
 
 
 def _hurried(server: Server, delay_s: float, pauses: Sequence[Pause]) -> list[str]:
-    """Requests that came too soon after another one of the same host."""
+    """Requests that came too soon after another one of the same host, or of an address that it has."""
     if not delay_s:
         return []
     # By a clock that is too fast a delay is over too early.
@@ -74,15 +93,16 @@ def _hurried(server: Server, delay_s: float, pauses: Sequence[Pause]) -> list[st
     last: dict[str, float] = {}
     found = []
     for request in sorted(server.log, key=lambda each: each.start):
-        before = last.get(request.host)
-        last[request.host] = request.start
-        if before is None or request.start - before >= least_s:
-            continue
-        if not _stood_still(request.agent, before, request.start, pauses):
-            found.append(
-                f"{request.host} was asked {request.start - before:.3f} s after the last time, at "
-                f"{request.start:.3f} by {request.agent}"
-            )
+        for line in (request.host, *server.addresses.get(request.host, ())):
+            before = last.get(line)
+            last[line] = request.start
+            if before is None or request.start - before >= least_s:
+                continue
+            if not _stood_still(request.agent, before, request.start, pauses):
+                found.append(
+                    f"{line} was asked {request.start - before:.3f} s after the last time, at "
+                    f"{request.start:.3f} by {request.agent}"
+                )
     return found[:_SHOWN]
 
 
@@ -109,8 +129,11 @@ def _unheeded(server: Server, excuses: Mapping[str, int], pauses: Sequence[Pause
     return found[:_SHOWN]
 
 
-def _unbalanced(gatherers: Sequence[GathererMachine]) -> list[str]:
-    """Ledgers that do not balance; when a disk was lost, what was passed to it and from it cannot."""
+def _unbalanced(gatherers: Sequence[GathererMachine], *, is_standing: bool) -> list[str]:
+    """Ledgers that do not balance; when a disk was lost, what was passed to it and from it cannot.
+
+    Who was stopped in the middle of something may not have heard yet that another one has what it sent.
+    """
     books = {}
     for machine in gatherers:
         if not machine.is_lost and machine.starts:
@@ -120,5 +143,7 @@ def _unbalanced(gatherers: Sequence[GathererMachine]) -> list[str]:
     if any(side.missing for side in audit.sides):
         return [f"a ledger does not balance: {audit.sides}"]
     if any(each.is_lost for each in gatherers) or audit.is_balanced:
+        return []
+    if is_standing and not any(pair.missing > 0 for pair in audit.pairs):
         return []
     return [f"the ledgers do not balance: {audit}"]

@@ -11,8 +11,8 @@ import shutil
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -24,28 +24,38 @@ from trio._core import _run
 from gcs.board import Board
 from gcs.config import Config, load
 from gcs.core.rulings import Invited
+from gcs.core.trust import NEW, Record, Trust
+from gcs.helper.books import record_name
 from gcs.helper.papers import KEY_BYTES
 from gcs.helper.sites import Site
 from gcs.helper.worker import Badge
-from gcs.simulate.cluster import promises
+from gcs.simulate.cluster import bounds, habits, promises, visits
 from gcs.simulate.cluster.clock import JumpingClock
 from gcs.simulate.cluster.disasters import Disasters
-from gcs.simulate.cluster.faults import Fault
+from gcs.simulate.cluster.faults import FROM_THE_BEGINNING, Fault, Kind
 from gcs.simulate.cluster.fetching import Server, web_of
+from gcs.simulate.cluster.lies import Lies
 from gcs.simulate.cluster.machines import GathererMachine, HelperMachine, Machine
 from gcs.simulate.cluster.network import Redis
 from gcs.simulate.cluster.trace import Trace
-from gcs.simulate.cluster.witness import Witness
+from gcs.simulate.cluster.visits import Round
+from gcs.simulate.cluster.witness import Witness, left_to_do
 from gcs.simulate.cluster.world import MachineWorld
 from tuplespace.memory import MemoryBackend
 from tuplespace.space import Spaces
 
 LIMIT_S: Final = float(os.environ.get("GCS_SIMULATION_LIMIT_S", "400"))
 """A run that has not ended by itself after so long never will."""
+STANDING_S: Final = 85.0
+"""For so long, at least, pages are visited by a policy: until all that may be lost was missed."""
+_SETTLED_S: Final = 8.0
+"""When nothing new has come for so long after that, nothing does."""
 _WEBS: Final = 4
 _SITE: Final = "office"
 _SITE_KEY: Final = bytes(KEY_BYTES)
 _LOOK_EVERY_S: Final = 0.5
+_KNOWN: Final = 3 * NEW
+"""Answers of a helper that were found consistent, before which gatherers do not rely on it much."""
 _SETTINGS: Final = (
     # The endless parts of hosts end sooner than it takes to see that they are traps.
     "crawl.scope=-regex:/grow/././.",
@@ -98,7 +108,7 @@ def run(plot: Plot) -> Outcome:
     place = Path(tempfile.mkdtemp(prefix="gcs-cluster-", dir=_fast_place()))
     trial, clock = Trial(plot, place), JumpingClock()
     try:
-        with trial.trace.in_force(), clock.in_force():
+        with trial.trace.in_force(), clock.in_force(), bounds.in_force(trial.sizes):
             trio.run(trial.run, clock=clock)
         return trial.outcome()
     finally:
@@ -123,46 +133,67 @@ class Trial:
     def __init__(self, plot: Plot, place: Path) -> None:
         self.plot, self._place = plot, place
         self._random = random = Random(plot.seed)
+        self.habit = habits.drawn(Random(f"habits {plot.seed}"))
         self.trace = Trace(place)
         self.redis = Redis()
-        self.server = Server(web_of(plot.seed % _WEBS, plot.pages, plain=random.random() < 0.5))
+        web = web_of(plot.seed % _WEBS, plot.pages, plain=random.random() < 0.5)
+        self.server = Server(web, changes=self.habit.is_any)
         self.delay_s = random.choice([0.0, 0.3])
         self.is_open = random.random() < 0.5
         """Whether helpers are strangers, who are checked."""
         self._site = Site(_SITE, self.is_open, "")
-        self.config = self._configured()
+        self.config = self._configured(random)
+        self._round: Round | None = None
+        self._busy_at = 0.0
+        self.sizes = random.choice([bounds.USUAL, bounds.SMALL])
         self._excuses: Counter[str] = Counter()
+        self._lies = Lies()
         self.gatherers = [self._gatherer(number) for number in range(plot.gatherers)]
         self.helpers = [self._helper(number) for number in range(plot.helpers)]
-        self.witness = Witness(self.config, self.redis, self.gatherers)
-        self.trace.listeners = {"finished": self.witness.declared, "adopted a plan": self.witness.adopted}
+        self.witness = Witness(self.config, self.sizes, self.redis, self.gatherers)
+        self.trace.listeners = {
+            "finished": self.witness.declared,
+            "published a plan": self.witness.published,
+            "adopted a plan": self.witness.adopted,
+        }
         self._disasters = Disasters(self)
         self.has_ended = False
+        self.overdue: list[str] = []
+        """Pages that should have been visited long before the end."""
         self.simulated_s = 0.0
         self._nursery: trio.Nursery | None = None
         self._board: Board | None = None
 
-    def _configured(self) -> Config:
-        random = self._random
+    def _configured(self, random: Random) -> Config:
         chosen = {
             "fetch.delay": f"{self.delay_s}s",
             "rebalance.cooldown": f"{random.choice([5, 20])}s",
             "exchange.batch": random.choice(["1KiB", "64KiB"]),
             "exchange.in_redis": random.choice(["2KiB", "2MiB"]),
+            "exchange.outbox": random.choice(["1KiB", "64MiB"]),
             "helpers.sites": f"{_SITE}:open" if self.is_open else _SITE,
         }
         settings = [*_SETTINGS, *(f"{name}={value}" for name, value in chosen.items())]
+        settings += self.habit.settings()
         return load(overrides=settings, environ={}, system_file=Path("/nonexistent")).config
 
     def _gatherer(self, number: int) -> GathererMachine:
         chance = Random(self._random.getrandbits(64))
         name = f"g{number}"
         place = self._place / name
-        return GathererMachine(name, chance, self.redis, self.server, self.config, place, self._excuses)
+        excuses, lies, known = self._excuses, self._lies, self._known()
+        return GathererMachine(
+            name, chance, self.redis, self.server, self.config, place, excuses, lies, known
+        )
+
+    def _known(self) -> Trust:
+        """The helpers that gatherers have known for long, which is how they can be deceived."""
+        trusted = [fault.who for fault in self.plot.faults if fault.kind is Kind.TURNCOAT and self.is_open]
+        return Trust({record_name(*_named(each)): Record(consistent=_KNOWN) for each in trusted})
 
     def _helper(self, number: int) -> HelperMachine:
         chance = Random(self._random.getrandbits(64))
-        name, key = f"h{number}", bytes([number + 1]) * KEY_BYTES
+        name, key = _named(number)
         badge = Badge(name, key, key if self.is_open else _SITE_KEY)
         desk = self._site.desk(name)
         return HelperMachine(name, chance, self.redis, self.server, self.config, badge, desk)
@@ -187,24 +218,70 @@ class Trial:
                     await board.rule(partial(_invite, name=helper.name, invited=invited))
                 await board.seed(self.server.web.seeds)
                 for fault in self.plot.faults:
-                    nursery.start_soon(self._disasters.happen, fault)
+                    if not self._is_of_the_round(fault):
+                        nursery.start_soon(self._disasters.happen, fault)
                 # Who lies does so from the beginning.
                 await trio.lowlevel.checkpoint()
                 for machine in (*self.gatherers, *self.helpers):
                     self.start(machine)
-                await self._until_the_end()
+                await self._until(self._has_settled if self.habit.is_standing else self._have_all_ended)
+                if self.habit.has_round:
+                    await self._go_round(nursery)
                 self.has_ended = True
+                self._stop()
                 nursery.cancel_scope.cancel()
         self.simulated_s = trio.current_time()
 
-    async def _until_the_end(self) -> None:
+    async def _until(self, is_over: Callable[[], bool]) -> None:
         while True:
             await trio.sleep(_LOOK_EVERY_S)
             self.witness.look()
-            left = [each for each in self.gatherers if not each.is_lost]
-            busy = [each for each in left if each.is_running or each.ending is None]
-            if not busy:
+            if is_over():
                 return
+
+    def _stop(self) -> None:
+        """End what goes on for ever; the last answers are not kept then."""
+        for machine in self._left():
+            if machine.is_running and machine.gatherer is not None:
+                self.overdue += visits.idle(visits.overdue(machine), self.server)
+                self._excuses.update(machine.gatherer.crawl.under_way)
+
+    def _left(self) -> list[GathererMachine]:
+        return [each for each in self.gatherers if not each.is_lost]
+
+    def _have_all_ended(self) -> bool:
+        return not any(each.is_running or each.ending is None for each in self._left())
+
+    def _has_settled(self) -> bool:
+        """Whether visits are all that is done, and have been for a while; who has left has ended."""
+        now = trio.current_time()
+        if any(not each.is_running or left_to_do(each) for each in self._left() if not each.has_left):
+            self._busy_at = now
+        gone = not any(each.is_running for each in self._left() if each.has_left)
+        return gone and now > STANDING_S and now > self._busy_at + _SETTLED_S
+
+    def _is_of_the_round(self, fault: Fault) -> bool:
+        """Whether a fault happens in the round, if there is one: some do, whichever others there are."""
+        return (
+            self.habit.has_round and fault.kind not in FROM_THE_BEGINNING and round(fault.at_s * 1e3) % 2 == 1
+        )
+
+    async def _go_round(self, nursery: trio.Nursery) -> None:
+        """Begin all once more, to visit every page again."""
+        self._round = Round(trio.current_time())
+        revisit = replace(self.config.revisit, once=True)
+        self.config = replace(self.config, revisit=revisit)
+        for machine in self._left():
+            with machine.opened() as store:
+                self._round.keys.update(key for key, row in store.scan("", None) if visits.is_page(row))
+            machine.configure(self.config)
+        for fault in self.plot.faults:
+            if self._is_of_the_round(fault):
+                nursery.start_soon(self._disasters.happen, fault)
+        for machine in self._left():
+            if not machine.has_left:
+                self.start(machine)
+        await self._until(self._have_all_ended)
 
     def start(self, machine: Machine) -> None:
         """Let a machine live."""
@@ -244,8 +321,26 @@ class Trial:
         if not self.has_ended:
             standing = {each.name: str(each.ending) for each in self.gatherers}
             return [*found, f"it did not end within {LIMIT_S:.0f} s: {standing}"]
-        pauses = self._disasters.pauses
-        return found + promises.broken(self.server, self.gatherers, self._excuses, self.delay_s, pauses)
+        habit, excuses, believed = self.habit, self._excuses, self._lies.believed
+        if habit.is_any:
+            found += visits.broken(habit, self.server, self.gatherers, excuses, believed, self._round)
+        if self.overdue:
+            found.append(f"{len(self.overdue)} pages are long due, such as {self.overdue[:2]}")
+        return found + promises.broken(
+            self.server,
+            self.gatherers,
+            excuses,
+            believed,
+            self.delay_s,
+            self._disasters.pauses,
+            is_snapshot=not habit.is_any,
+            is_standing=habit.is_standing,
+        )
+
+
+def _named(number: int) -> tuple[str, bytes]:
+    """Name and key of a helper."""
+    return f"h{number}", bytes([number + 1]) * KEY_BYTES
 
 
 def _invite(now: Any, epoch: int, *, name: str, invited: Invited) -> Any:

@@ -5,7 +5,8 @@
 - Every plan says of every key who owns it, once.
 - No key is held by two that may fetch it.
 - The end is declared once, and when it is, nothing is queued, under way, lent or on its way anywhere.
-- What waits in Redis from one gatherer for another stays within its bound.
+- What waits in Redis from one gatherer for another stays within its bound, and so does what a gatherer keeps
+  in memory. While much waits on its disk for others, it begins no fetches.
 """
 
 from __future__ import annotations
@@ -20,20 +21,28 @@ import trio
 from gcs.config import Config
 from gcs.core.holdings import Charter, Standing
 from gcs.gatherer.node import Node
+from gcs.simulate.cluster.bounds import Sizes, exceeded
 from gcs.simulate.cluster.machines import GathererMachine
 from gcs.simulate.cluster.network import Redis
+from gcs.simulate.cluster.visits import overdue
 from tuplespace import Event
 
 _TIMES: Final = 4
 """What waits in Redis for one that does not come may be sent again once, until that is known."""
+_DUE_S: Final = 15.0
+"""A page may become due while it is proven that none is."""
 _PACKED_AT: Final = 6
+_NEEDED: Final = frozenset({"join", "drain", "lost"})
+"""Reasons for a plan that may cross with the end: somebody has come, was told to leave, or is gone."""
 
 
 class Witness:
     """Watches one run."""
 
-    def __init__(self, config: Config, redis: Redis, gatherers: Sequence[GathererMachine]) -> None:
-        self._config, self._redis, self._gatherers = config, redis, gatherers
+    def __init__(
+        self, config: Config, sizes: Sizes, redis: Redis, gatherers: Sequence[GathererMachine]
+    ) -> None:
+        self._config, self._sizes, self._redis, self._gatherers = config, sizes, redis, gatherers
         self.found: list[str] = []
         """Promises that were broken."""
         self._adopted: dict[str, int] = {}
@@ -51,6 +60,11 @@ class Witness:
         self.found.append(f"at {trio.current_time():.3f}: {what}")
 
     # At moments
+
+    def published(self, said: Mapping[str, Any]) -> None:
+        """There is a new plan; only one that is needed may be made after the end, and makes it begin anew."""
+        if not _NEEDED.isdisjoint(str(said["reason"]).split(", ")):
+            self.disturbed()
 
     def adopted(self, said: Mapping[str, Any]) -> None:
         """A gatherer follows another plan."""
@@ -78,29 +92,34 @@ class Witness:
         assert by.gatherer is not None
         if self._is_declared:
             self._break(f"{by.name} declares the end, which was declared before")
-        self._is_declared = True
+        # With a policy it is over again and again, until the next page is due.
+        self._is_declared = self._config.revisit.policy == "none"
         charter = by.gatherer.node.charter
         departed = frozenset(charter.departed) if charter else frozenset()
         for machine in self._gatherers:
             if machine.is_lost or not machine.starts or machine.identity in departed:
                 continue
-            left = _left_to_do(machine)
+            left = left_to_do(machine)
             if left:
                 self._break(f"{by.name} declares the end, but {machine.name} has {left}")
+            elif machine.is_running and (due := overdue(machine, _DUE_S)):
+                self._break(f"{by.name} declares the end, but at {machine.name} {len(due)} pages are due")
 
     # All the time
 
     def look(self) -> None:
         """See that all is as it must be."""
-        nodes = [
-            each.gatherer.node for each in self._gatherers if each.is_running and each.gatherer is not None
-        ]
+        running = [each for each in self._gatherers if each.is_running and each.gatherer is not None]
+        nodes = [each.gatherer.node for each in running if each.gatherer is not None]
         for node in nodes:
             if node.charter is not None and node.epoch not in self._charters:
                 self._charters.add(node.epoch)
                 self._check_plan(node.charter)
         self._check_holdings([node for node in nodes if node.may_begin()])
         self._check_inboxes()
+        for machine in running:
+            self._check_memory(machine)
+            self._check_outboxes(machine)
 
     def _check_plan(self, charter: Charter) -> None:
         pieces = list(charter.owners)
@@ -122,6 +141,18 @@ class Witness:
                 self._break(f"{one} and {other} both hold what is between {start!r} and {end!r}")
                 return
 
+    def _check_memory(self, machine: GathererMachine) -> None:
+        assert machine.gatherer is not None
+        for what in exceeded(machine.gatherer, self._sizes):
+            self._break(f"{machine.name}: {what}")
+
+    def _check_outboxes(self, machine: GathererMachine) -> None:
+        assert machine.gatherer is not None
+        node = machine.gatherer.node
+        waiting = sum(box.bytes for box in node.store.outboxes().values())
+        if waiting > self._config.exchange.outbox_bytes and node.may_begin():
+            self._break(f"{machine.name} may fetch though {waiting} bytes wait for others")
+
     def _check_inboxes(self) -> None:
         most = _TIMES * max(self._config.exchange.in_redis_bytes, self._config.exchange.batch_bytes)
         for name, bag in self._redis.server.bags.items():
@@ -138,12 +169,14 @@ class Witness:
                     self._break(f"{size} bytes of {sender} wait in {name}, and {most} are allowed")
 
 
-def _left_to_do(machine: GathererMachine) -> str:
+def left_to_do(machine: GathererMachine) -> str:
     """What a gatherer has left to do; "" for nothing."""
     with machine.opened() as store:
         queued, outboxes = store.counts().queued, store.outboxes()
     waiting = sum(box.entries for box in outboxes.values() if box.next > box.first)
     crawl = machine.gatherer.crawl if machine.gatherer is not None and machine.is_running else None
-    under_way = len(crawl.under_way) if crawl is not None else 0
+    # With a policy a page may become due, and be visited, at any moment.
+    is_standing = crawl is not None and crawl.revisiting is not None and crawl.revisiting.is_endless
+    under_way = len(crawl.under_way) if crawl is not None and not is_standing else 0
     found = {"queued": queued, "in outboxes": waiting, "under way": under_way}
     return ", ".join(f"{count} {what}" for what, count in found.items() if count)

@@ -24,6 +24,8 @@ class Dead(Exception):
 class MachineWorld(World):
     """What one machine sees. Its clock may be wrong; what it offloads takes a while, before or after."""
 
+    has_processes = False
+
     def __init__(self, random: Random, *, offset_s: float = 0.0, drift: float = 0.0) -> None:
         self.random = random
         self._offset_s, self._rate = offset_s, 1.0 + drift

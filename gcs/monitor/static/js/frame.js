@@ -1,7 +1,7 @@
 // What stands around every view: the ways between them, the state of the crawl, and whether anybody answers.
 
 import { draw, fill, make, write } from "./dom.js";
-import { duration, moment } from "./format.js";
+import { ago, duration, moment } from "./format.js";
 import { badge } from "./parts/badge.js";
 import { untip } from "./parts/tip.js";
 import { onMove, place } from "./router.js";
@@ -11,9 +11,10 @@ import gatherers from "./views/gatherers.js";
 import hosts from "./views/hosts.js";
 import languages from "./views/languages.js";
 import overview from "./views/overview.js";
+import search from "./views/search.js";
 import tree from "./views/tree.js";
 
-const VIEWS = [overview, tree, gatherers, languages, hosts, control];
+const VIEWS = [overview, search, tree, gatherers, languages, hosts, control];
 const byId = (id) => document.getElementById(id);
 
 export class Frame {
@@ -95,14 +96,17 @@ export class Frame {
   _connection() {
     const { connection, overview: seen } = this._context.feed;
     const live = byId("live");
-    live.dataset.is = connection.is;
+    // While Redis is within reach the monitor looks every second, and says only what has changed.
+    const isSeen = connection.is === "live" && Boolean(seen?.at) && seen.reach.redis;
+    live.dataset.is = connection.is === "live" && !isSeen ? "unseen" : connection.is;
     if (connection.is === "away") {
       const rest = Math.max(0, Math.ceil((connection.next - Date.now()) / 1000));
       const when = rest ? `next try in ${rest} s` : "trying now";
       write(live, `away since ${moment(connection.since / 1000)}, ${when}`);
+    } else if (isSeen) {
+      write(live, "live");
     } else if (connection.is === "live") {
-      const age = seen?.at ? Date.now() / 1000 - seen.at : 0;
-      write(live, age > 5 ? `live, seen ${duration(age)} ago` : "live");
+      write(live, seen?.at ? `last seen ${ago(seen.at)}` : "nothing seen yet");
     } else {
       const waited = (Date.now() - connection.since) / 1000;
       write(live, waited > 3 ? `connecting for ${duration(waited)}` : "connecting");

@@ -24,9 +24,10 @@ export class Outcome {
 
 /**
  * Do something and say what came of it; gives the answer, or null if it was refused.
- * @param {{path: string, body: any, outcome: Outcome, button?: any, question?: any}} deed
+ * @param {{path: string, body: any, outcome: Outcome, button?: any, question?: any, most?: number}} deed `most`
+ *   says how many lines of the answer are for people here; what follows are tables for a terminal.
  */
-export async function perform({ path, body, outcome, button, question }) {
+export async function perform({ path, body, outcome, button, question, most = Infinity }) {
   if (question && !(await ask(question))) return null;
   const began = Date.now();
   const say = () => outcome.say("", `Working for ${duration(Math.round((Date.now() - began) / 1000))} …`);
@@ -35,7 +36,8 @@ export async function perform({ path, body, outcome, button, question }) {
   outcome.say("", "Working …");
   try {
     const answer = await send(path, body, { patience_ms: MINUTES_MS });
-    outcome.say(answer.code === 0 ? "good" : "bad", ...(answer.lines.length ? answer.lines : ["Done."]));
+    const lines = answer.lines.length ? answer.lines.slice(0, most) : ["Done."];
+    outcome.say(answer.code === 0 ? "good" : "bad", ...lines);
     return answer;
   } catch (error) {
     outcome.say("bad", error.message);

@@ -13,6 +13,7 @@ const SHAPES = {
 const LOOKS = {
   crawling: "info",
   finished: "good",
+  "caught up": "good",
   paused: "warn",
   waiting: "warn",
   stuck: "bad",

@@ -50,14 +50,15 @@ export class ProgressBar {
 
   show(progress, state) {
     const { done, known, expected, expected_low: low, expected_high: high } = progress;
-    const share = state === "finished" ? 1 : (progress.share ?? (known ? done / known : 0));
+    const isOver = state === "finished" || state === "caught up";
+    const share = isOver ? 1 : (progress.share ?? (known ? done / known : 0));
     const full = Math.max(known, high ?? expected ?? 0, 1);
     const at = (value) => `${Math.min(100, (value / full) * 100)}%`;
     write(this._share, percent(share));
     write(this._sentence, progress.sentence);
     this._done.style.width = at(done);
     this._known.style.width = at(known);
-    const isRange = low !== null && expected !== null && state !== "finished";
+    const isRange = low !== null && expected !== null && !isOver;
     this._range.hidden = !isRange;
     this._expected.hidden = !isRange;
     if (isRange) {

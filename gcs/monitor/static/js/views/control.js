@@ -173,6 +173,7 @@ class Control {
       () => ({
         path: "rebalance",
         body: { reason: reason.input.value.trim(), method: "" },
+        most: 2,
         question: {
           title: "Share the web out anew?",
           text: "Gatherers report what they have, one of them makes a plan, and ranges change hands. Crawling goes on meanwhile.",

@@ -53,7 +53,12 @@ class Gatherers {
     });
     this._overhead = make("p", { class: "small soft" });
     this._helpers = helpersTable();
-    this._events = make("div", { class: "log" });
+    this._events = make("div", {
+      class: "log",
+      tabIndex: 0,
+      role: "group",
+      "aria-label": "What happened",
+    });
     this.element = this._laidOut();
     const { feed, history } = context;
     this._off = [

@@ -115,23 +115,24 @@ class Languages {
   _showLanguages(data) {
     fill(this._trouble);
     this._data = data;
-    const names = Object.keys(data.gatherers).sort(byName);
-    if (names.join() !== this._names) {
-      this._names = names.join();
-      const options = [["", "all gatherers"], ...names.map((name) => [name, name])];
+    const gatherers = [...data.gatherers].sort((one, two) => byName(one.name, two.name));
+    const names = JSON.stringify(gatherers.map(({ id, name }) => [id, name]));
+    if (names !== this._names) {
+      this._names = names;
+      const options = [["", "all gatherers"], ...gatherers.map(({ id, name }) => [id, name])];
       fill(
         this._select,
         options.map(([value, text]) => make("option", { value, selected: value === this._whose }, text)),
       );
     }
-    this._each.rows = names.map((name) => ({ name, ...data.gatherers[name] }));
-    this._choose(data.gatherers[this._whose] ? this._whose : "");
+    this._each.rows = gatherers;
+    this._choose(gatherers.some(({ id }) => id === this._whose) ? this._whose : "");
   }
 
   _choose(whose) {
     this._whose = whose;
-    const part = whose ? this._data.gatherers[whose] : this._data;
-    write(this._note, `${as.counted(part.pages, "page")} read by ${whose || "all"}.`);
+    const part = whose ? this._data.gatherers.find(({ id }) => id === whose) : this._data;
+    write(this._note, `${as.counted(part.pages, "page")} read by ${part.name ?? "all"}.`);
     this._bars.show(part.languages.map((each) => ({ name: languageName(each), value: each.pages })));
     this._showCharsets(part.charsets);
   }
@@ -178,7 +179,7 @@ class Languages {
     this._map.show(new Map(countries.map((each) => [each.code, each.pages])), drawn);
     this._countries.rows = countries;
     this._links.rows = strongest;
-    this._elsewhere.show(elsewhere.map((each) => ({ name: `.${each.domain}`, value: each.pages })));
+    this._elsewhere.show(elsewhere.map((each) => ({ name: domainName(each.domain), value: each.pages })));
   }
 
   _tellCountry(code) {
@@ -201,9 +202,14 @@ class Languages {
 
 const sum = (rows) => rows.reduce((total, each) => total + each.pages, 0);
 
-function languageName({ language, name }) {
+/** What stands for all that has no room of its own. */
+const OTHER = "other";
+
+const domainName = (name) => (name === "" ? "addresses" : name === OTHER ? "all others" : `.${name}`);
+
+function languageName({ language }) {
   if (!language) return "not recognised";
-  if (name) return name;
+  if (language === OTHER) return "all others";
   try {
     return LANGUAGES.of(language) ?? language;
   } catch {

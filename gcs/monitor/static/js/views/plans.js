@@ -53,7 +53,7 @@ export class PlansCard {
         "button",
         { type: "button", "aria-pressed": "false", onclick: () => this._choose(at) },
         make("span", { class: "number soft" }, as.moment(plan.at)),
-        make("span", { class: "reason" }, plan.reason || "no reason given"),
+        make("span", { class: "reason" }, plan.because),
         make(
           "span",
           { class: "number soft" },
@@ -89,7 +89,7 @@ export class PlansCard {
   async _foresee(button) {
     fill(this._foreseen);
     const body = { method: "" };
-    const answer = await perform({ path: "plans/dry-run", body, outcome: this._outcome, button });
+    const answer = await perform({ path: "plans/dry-run", body, outcome: this._outcome, button, most: 2 });
     if (answer?.code === 0) fill(this._foreseen, foreseen(answer.facts, this._context.feed));
   }
 
@@ -97,9 +97,10 @@ export class PlansCard {
     fill(this._foreseen);
     await perform({
       path: "rebalance",
-      body: { reason: "asked for on the web page", method: "" },
+      body: { reason: "from the web page", method: "" },
       outcome: this._outcome,
       button,
+      most: 2,
       question: {
         title: "Share the web out anew?",
         text: "Gatherers report what they have, one of them makes a plan, and ranges change hands. Crawling goes on meanwhile.",
@@ -162,7 +163,7 @@ function timesChart(times, bound_s) {
       key("after", "T after"),
       key("bound", "lower bound"),
     ),
-    make("ul", {}, rows),
+    make("ul", { tabIndex: 0, "aria-label": "T by gatherer" }, rows),
   );
 }
 

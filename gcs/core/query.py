@@ -1,0 +1,251 @@
+"""The language of queries, of `gcs search` and of profiles: from a text to a tree, and what that holds of.
+
+    words               all of them, in any field
+    "a phrase"          these words, one after the other in one field
+    title:word          in one field; title, about, text and url have words
+    host:example.org    this host and those below it; likewise lang:de, type:text/html and type:text
+    -word  a OR b  ( )  without it; one or the other; groups
+
+A word is in a field if its stem in the language of the page is (`gcs.core.words`), and words that are joined
+by signs, or written without spaces, are a phrase. What a query means is said by `Query.holds`: the index must
+find that very pages, and profiles are matched by it.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gcs.core.words import Words, folding
+
+WORDED: Final = ("title", "about", "text", "url")
+"""Fields that have words: title; description, keywords and headings; excerpt; URL."""
+EXACT: Final = ("host", "lang", "type")
+"""Fields that have values, which are compared as a whole."""
+FIELDS: Final = (*WORDED, *EXACT)
+MAX_QUERY: Final = 1_000
+"""Characters of a query."""
+MAX_TERMS: Final = 64
+"""Words of a query, all in all."""
+_MAX_DEPTH: Final = 16
+_TOKEN: Final = re.compile(
+    r"""\s*(?:(?P<open>\()|(?P<close>\))|(?P<minus>-(?=[^\s)]))|"""
+    r"""(?P<field>[A-Za-z]+):(?=[^\s)])|"(?P<phrase>[^"]*)(?P<end>"|$)|(?P<word>[^\s()"]+))"""
+)
+
+
+class BadQuery(ValueError):
+    """A text is no query; the message says why, in one sentence."""
+
+
+class Paper:
+    """A page as queries see it: the terms of each field, and the values of those that have values."""
+
+    __slots__ = ("exact", "language", "orders", "words")
+
+    def __init__(
+        self, words: Words, language: str, texts: Mapping[str, str], exact: Mapping[str, Sequence[str]]
+    ) -> None:
+        self.words, self.language, self.exact = words, language, exact
+        self.orders = {
+            name: words.terms(text, "" if name == "url" else language) for name, text in texts.items()
+        }
+
+
+class Query(ABC):
+    """A part of a query, or the whole."""
+
+    @abstractmethod
+    def holds(self, paper: Paper) -> bool:
+        """Whether a page is meant."""
+
+    @abstractmethod
+    def leaves(self) -> Iterator[Terms]:
+        """All terms in it that a page may be found by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms(Query):
+    """Words that follow each other in a field, or in any if none is named; or one value of an exact one."""
+
+    field: str
+    words: tuple[str, ...]
+
+    def holds(self, paper: Paper) -> bool:
+        """Whether they are there."""
+        if self.field in EXACT:
+            return self.words[0] in paper.exact.get(self.field, ())
+        return any(self._is_in(paper, name) for name in ([self.field] if self.field else WORDED))
+
+    def _is_in(self, paper: Paper, name: str) -> bool:
+        language = "" if name == "url" else paper.language
+        wanted = [paper.words.stem(word, language) for word in self.words]
+        there = paper.orders.get(name, ())
+        return wanted[0] in there and (len(wanted) == 1 or follows(there, wanted))
+
+    def leaves(self) -> Iterator[Terms]:
+        """Itself."""
+        yield self
+
+
+@dataclass(frozen=True, slots=True)
+class All(Query):
+    """All of some parts, and none of others."""
+
+    parts: tuple[Query, ...]
+    without: tuple[Query, ...] = field(default=())
+
+    def holds(self, paper: Paper) -> bool:
+        """Whether that is so."""
+        return all(part.holds(paper) for part in self.parts) and not any(
+            part.holds(paper) for part in self.without
+        )
+
+    def leaves(self) -> Iterator[Terms]:
+        """Of the parts that must be there."""
+        for part in self.parts:
+            yield from part.leaves()
+
+
+@dataclass(frozen=True, slots=True)
+class Some(Query):
+    """At least one of some parts."""
+
+    parts: tuple[Query, ...]
+
+    def holds(self, paper: Paper) -> bool:
+        """Whether one is there."""
+        return any(part.holds(paper) for part in self.parts)
+
+    def leaves(self) -> Iterator[Terms]:
+        """Of any part."""
+        for part in self.parts:
+            yield from part.leaves()
+
+
+def follows(terms: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether some terms follow each other somewhere."""
+    first, count = wanted[0], len(wanted)
+    at = -1
+    for _ in range(terms.count(first)):
+        at = terms.index(first, at + 1)
+        if list(terms[at : at + count]) == list(wanted):
+            return True
+    return False
+
+
+def parse(text: str) -> Query:
+    """The query that a text says; raises BadQuery."""
+    if len(text) > MAX_QUERY:
+        raise BadQuery(f"a query has at most {MAX_QUERY} characters")
+    parser = _Parser(text)
+    query = parser.some(0)
+    if parser.kind is not None:
+        raise BadQuery("a bracket is closed that was not opened")
+    if query is None:
+        raise BadQuery("a query needs a word to look for")
+    return query
+
+
+class _Parser:
+    """Reads tokens one after the other; `kind` is that of the next, None at the end."""
+
+    def __init__(self, text: str) -> None:
+        self._words = Words()
+        self._tokens = _TOKEN.finditer(text.rstrip())
+        self._count = 0
+        self.kind: str | None = None
+        self._value = ""
+        self._next()
+
+    def _next(self) -> None:
+        found = next(self._tokens, None)
+        if found is None:
+            self.kind, self._value = None, ""
+            return
+        kind = found.lastgroup or ""
+        if kind == "end":
+            kind = "phrase"
+            if not found["end"]:
+                raise BadQuery('a quotation mark is not closed: write "two words"')
+        self.kind, self._value = kind, found[kind]
+        if kind == "word" and self._value in ("OR", "AND", "NOT"):
+            self.kind = self._value
+
+    def some(self, depth: int) -> Query | None:
+        """Parts with OR between them; None if there are none."""
+        if depth > _MAX_DEPTH:
+            raise BadQuery(f"brackets are nested deeper than {_MAX_DEPTH}")
+        parts = [self._all(depth)]
+        while self.kind == "OR":
+            self._next()
+            parts.append(self._all(depth))
+        found = [part for part in parts if part is not None]
+        if len(found) < len(parts) and len(parts) > 1:
+            raise BadQuery("OR stands between two things to look for")
+        if not found:
+            return None
+        return found[0] if len(found) == 1 else Some(tuple(found))
+
+    def _all(self, depth: int) -> Query | None:
+        parts: list[Query] = []
+        without: list[Query] = []
+        while self.kind not in (None, "close", "OR"):
+            if self.kind == "AND":
+                self._next()
+                continue
+            chosen = parts
+            while self.kind in ("minus", "NOT"):
+                chosen = without if chosen is parts else parts
+                self._next()
+            one = self._one(depth)
+            if one is not None:
+                chosen.append(one)
+        if without and not parts:
+            raise BadQuery("a query needs something to look for beside what it leaves out")
+        if not parts:
+            return None
+        return parts[0] if len(parts) == 1 and not without else All(tuple(parts), tuple(without))
+
+    def _one(self, depth: int) -> Query | None:
+        kind, value = self.kind, self._value
+        if kind in (None, "close", "OR", "AND", "minus", "NOT"):
+            raise BadQuery("something to look for is missing after a field, a minus or NOT")
+        self._next()
+        if kind == "open":
+            inner = self.some(depth + 1)
+            if self.kind != "close":
+                raise BadQuery("a bracket is not closed")
+            self._next()
+            return inner
+        if kind == "field":
+            return self._of_field(value)
+        return self._terms("", value)
+
+    def _of_field(self, name: str) -> Query | None:
+        field_name, kind, value = name.lower(), self.kind, self._value
+        if field_name not in FIELDS:
+            raise BadQuery(f"there is no field {name}; there are {', '.join(FIELDS)}")
+        if kind == "field":  # a value may have a colon, as ports have
+            self._next()
+            value, kind = f"{value}:{self._value}", self.kind
+        if kind not in ("word", "phrase"):
+            raise BadQuery(f"something to look for is missing after {name}:")
+        self._next()
+        if field_name in EXACT:
+            self._counted(1)
+            return Terms(field_name, (folding(value.strip()) if value.strip() else "-",))
+        return self._terms(field_name, value)
+
+    def _terms(self, name: str, value: str) -> Query | None:
+        words = self._words.words(value)
+        self._counted(len(words))
+        return Terms(name, tuple(words)) if words else None
+
+    def _counted(self, count: int) -> None:
+        self._count += count
+        if self._count > MAX_TERMS:
+            raise BadQuery(f"a query has at most {MAX_TERMS} words")

@@ -1,0 +1,288 @@
+"""Visits to pages that were fetched before: which are due, and what is remembered of each until the next one.
+
+The decisions are those of `gcs.core.revisits`; here they meet the store, the answers of servers, and time.
+What is learnt of all pages together is kept with the crawl's statistics, now and then: what a crash forgets
+is some visits' worth of experience, and no visit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+from zlib import crc32
+
+from gcs.config import Revisit
+from gcs.core.dates import moment
+from gcs.core.ranking import CHANGE_FLOOR
+from gcs.core.revisits import likeness, memory
+from gcs.core.revisits.course import Courses, Seen
+from gcs.core.revisits.hints import Hints
+from gcs.core.revisits.memory import Look, Memory
+from gcs.core.revisits.standing import APPOINTED, Standing
+from gcs.core.revisits.timetable import Once, Policy, Timetable, timetable
+from gcs.core.urls import PATH
+from gcs.errors import ConfigError
+from gcs.fetch.outcome import REDIRECTS, Response
+from gcs.gatherer.job import Visit
+from gcs.store.records import Again, Remembered, Revised, State, host_of
+from gcs.store.store import Store
+
+REVISITS: Final = "revisits"
+ROUND: Final = "revisits-since"
+"""When it was begun to visit every page once more, until that is done."""
+GRADED: Final = "revisits-graded"
+"""The policy by which pages stand in their lines."""
+ELSEWHERE: Final = -1.0
+"""The date of the record of a page whose body may be in none of its own: it is kept at the next visit."""
+_DAY_S: Final = 86_400.0
+_EARLY: Final = 2_000
+"""Pages that were due too soon, until others wait."""
+_POLICIES: Final[dict[str, Policy]] = {"uniform": "uniform", "anansi": "anansi"}
+
+
+class Revisiting:
+    """What a crawl knows of visits."""
+
+    def __init__(
+        self,
+        settings: Revisit,
+        store: Store,
+        *,
+        superpage: Callable[[str], str],
+        clock: Callable[[], float],
+        remember: Callable[[str, Remembered], None] = lambda *_: None,
+    ) -> None:
+        """`superpage` gives where that of a key begins, `remember` has something written soon.
+
+        Raises ConfigError for bounds that leave no room.
+        """
+        self._store, self._superpage, self._clock, self._remember = store, superpage, clock, remember
+        self.settings = settings
+        self._early: set[str] = set()
+        """Pages that were due too soon, until that is on disk."""
+        self.may_begin = not settings.once
+        """Whether it is on disk when the round began, if there is one: before, nothing is visited in it."""
+        begun = store.get_meta(ROUND)
+        self.started = float(begun) if begun else clock()
+        """When this process, or the round that it goes on with, was begun."""
+        table, stored = self._table(), store.get_meta(REVISITS)
+        self.courses = Courses.from_bytes(table, stored) if stored else Courses(table)
+        self._hints = Hints(table, clock())
+
+    def _table(self) -> Timetable:
+        table = table_of(self.settings)
+        return Once(table, self.started) if self.settings.once else table
+
+    def began_before(self, at: float) -> bool:
+        """The round was begun at a time; whether that was sooner than is known here."""
+        if not self.settings.once or at >= self.started:
+            return False
+        self.started = at
+        self.change(self.settings)
+        return True
+
+    def change(self, settings: Revisit) -> None:
+        """Decide by other settings from now on; raises ConfigError for bounds that leave no room."""
+        self.settings = settings
+        counts, table = self.courses.timetable.counts(), self._table()
+        table.restore(counts)
+        self.courses.timetable = table
+        self._hints = Hints(table, self._clock())
+
+    @property
+    def grading(self) -> str:
+        """What the grades of pages go by."""
+        return policy_of(self.settings)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether there is always another visit to come."""
+        return self.settings.is_standing
+
+    def due(
+        self, now: float, count: int, has_room: Callable[[str], bool], may_fetch: Callable[[str], bool]
+    ) -> list[Again]:
+        """Pages that are to be visited now, if they may be, of hosts that have room for each."""
+        if not (self.settings.is_on and self.may_begin) or len(self._early) >= _EARLY:
+            return []
+        self._hints.pass_time(now)
+        found = self._store.visits_due(
+            self.courses.timetable, now=now, count=count, is_wanted=has_room, is_allowed=may_fetch
+        )
+        return found if self.settings.once else [each for each in found if not self._is_early(each, now)]
+
+    def _is_early(self, again: Again, now: float) -> bool:
+        """Whether a page seems to be due, but is not; then it stands where it should from now on."""
+        key, was = again.queued.key, Memory.from_bytes(again.memory)
+        if was.standing is None:
+            return False
+        later = self.courses.rather(was.course, was.standing, was.visited_at, now, spread=_spread(key))
+        if later is None:
+            return False
+        self._early.add(key)
+        self._remember(key, Remembered(replace(was, standing=later).to_bytes(), later))
+        return True
+
+    def written(self, keys: Iterable[str]) -> None:
+        """What is remembered of these is on disk: those that seemed to be due stand where they should."""
+        early = self._early.intersection(keys)
+        self._early -= early
+        self._store.put_back_visits(sorted(early))
+
+    def is_wanted(self, key: str) -> bool:
+        """Whether a page that was due is still to be visited."""
+        return self._store.awaits_visit(key)
+
+    def next_at(self) -> float:
+        """When the next visit is due; infinite if there is none."""
+        if not self.settings.is_on:
+            return math.inf
+        return self._store.next_visit_at(self.courses.timetable)
+
+    def meta(self) -> dict[str, bytes]:
+        """What was learnt, to be kept."""
+        begun = f"{self.started}".encode() if self.settings.once else b""
+        return {REVISITS: self.courses.to_bytes(), ROUND: begun}
+
+    def ended(self) -> dict[str, bytes]:
+        """The same when all pages were visited once more."""
+        return self.meta() | {ROUND: b""}
+
+    def groups(self, key: str) -> tuple[str, str, str]:
+        """The groups that a page is in, each within the one before: all, and its superpage and host."""
+        host, superpage = host_of(key) + PATH, self._superpage(key)
+        return ("", host, superpage) if superpage.startswith(host) else ("", superpage, host)
+
+    # What came of a visit
+
+    def first(self, visit: Visit) -> Remembered | None:
+        """What is remembered of a page that was visited for the first time; None if there is none."""
+        outcome, key = visit.outcome, visit.job.queued.key
+        if visit.state is not State.DONE or not isinstance(outcome, Response) or outcome.status >= 400:
+            return None
+        look = _look(visit, outcome)
+        degree = self._degree(key, look.out_degree)
+        begun = self.courses.begin(self.groups(key), degree, visit.at, spread=_spread(key))
+        return _remembered(memory.first(look, begun.course, begun.standing, degree), kept=visit.keep)
+
+    def adopted(self, key: str, look: Look, links: int, kept_at: float) -> Remembered:
+        """What is remembered of a page that was fetched before anybody thought of coming back."""
+        degree = self._degree(key, links)
+        begun = self.courses.begin(self.groups(key), degree, look.at)
+        found = replace(memory.first(look, begun.course, begun.standing, degree), kept_at=kept_at)
+        return Remembered(found.to_bytes(), found.standing)
+
+    def regraded(self, key: str, known: Remembered) -> Remembered:
+        """What is remembered of a page that stood in its line by another policy."""
+        was, table = Memory.from_bytes(known.memory), self.courses.timetable
+        course = was.course
+        rates = self.courses.populations.rates(self.groups(key), course.history)
+        # Of a page that was visited once nothing has changed yet.
+        weight = max(course.change if course.history else 1.0, CHANGE_FLOOR) * was.degree
+        course = course._replace(grade=table.grade(rates, weight))
+        standing = known.standing
+        if standing is not None and standing.grade != APPOINTED:
+            standing = Standing(course.grade, standing.since)
+        found = replace(was, course=course, standing=standing)
+        return Remembered(found.to_bytes(), standing)
+
+    def again(self, visit: Visit, before: Memory) -> Remembered:
+        """What is remembered of a page that was visited again; its visit says from now on what it found."""
+        key, outcome = visit.job.queued.key, visit.outcome
+        look, found, change = Look(visit.at), Seen.FAILED, 0.0
+        if isinstance(outcome, Response) and visit.state is State.DONE:
+            look = _look(visit, outcome)
+            # Where a redirect leads need not be in its body.
+            is_same = visit.is_same and (
+                not before.links or outcome.status < 300 or before.links == look.links
+            )
+            found, change = memory.seen(before, outcome.status, look, same_bytes=is_same)
+        visit.seen, visit.change = found, change
+        degree = self._degree(key, look.out_degree or max(0, round(before.degree) - 1))
+        after = self.courses.visited(
+            before.course,
+            self.groups(key),
+            found,
+            max(1.0, look.at - before.visited_at),
+            visit.at,
+            degree=degree,
+            change=change,
+            changed_ago_s=_changed_ago(look),
+        )
+        then = memory.after(before, found, look, after.course, after.standing)
+        if visit.is_kept_at_last:
+            then = replace(then, kept_at=look.at)
+        is_new = found in (Seen.CHANGED, Seen.TOUCHED)
+        return _remembered(replace(then, degree=degree), kept=visit.keep or not is_new)
+
+    def _degree(self, key: str, out_degree: int) -> float:
+        """I + O: what the last ranking says, or one link to it."""
+        (ranked,) = self._store.priorities([key])
+        return max(1.0, ranked.old) if ranked is not None else 1.0 + out_degree
+
+    def hinted(self, hints: Sequence[tuple[str, float]], known: Sequence[Remembered | None]) -> list[Revised]:
+        """Somebody says that pages changed, each at a time: visit those soon for which that is after the last
+        visit, and for which there is something left of the budget. `known` is what is remembered of them.
+
+        What is to change later than today says nothing: it would be after every visit.
+        """
+        now, table = self._clock(), self.courses.timetable
+        revised = []
+        for (key, changed_at), remembered in zip(hints, known, strict=True):
+            if changed_at > now + _DAY_S or remembered is None or remembered.standing is None:
+                continue
+            was = Memory.from_bytes(remembered.memory)
+            soon = Standing(APPOINTED, max(now, was.visited_at + self.settings.least_s))
+            is_news = changed_at > was.visited_at and table.due_at(remembered.standing) > soon.since
+            if is_news and self._hints.allow(now):
+                after = Remembered(replace(was, standing=soon).to_bytes(), soon)
+                revised.append(Revised(key, remembered.memory, after))
+        return revised
+
+
+def _spread(key: str) -> float:
+    """Which part of its first interval a page waits for: another one for every page."""
+    return (crc32(key.encode()) + 1) / (1 << 32)
+
+
+def _look(visit: Visit, response: Response) -> Look:
+    """What an answer says of a page."""
+    headers, is_read = response.headers, visit.document is not None
+    urls = [target.url for target in visit.targets if target is not None]
+    if leads_to := headers.get("location") if response.status in REDIRECTS else None:
+        urls, is_read = [leads_to], True
+    return Look(
+        response.started,
+        headers.get("etag", ""),
+        headers.get("last-modified", ""),
+        likeness.words_of(response.body) if is_read else 0,
+        likeness.links_of(urls) if is_read else b"",
+        len(urls),
+    )
+
+
+def _changed_ago(look: Look) -> float | None:
+    """How long before the visit the page says that it changed."""
+    changed_at = moment(look.modified)
+    return None if changed_at is None else look.at - changed_at
+
+
+def _remembered(found: Memory, *, kept: bool) -> Remembered:
+    """As the store has it; of a page whose body was not kept there is no record to refer to."""
+    found = found if kept else replace(found, kept_at=0.0)
+    return Remembered(found.to_bytes(), found.standing)
+
+
+def policy_of(settings: Revisit) -> Policy:
+    """What pages are graded by; the usual if every page is visited once more."""
+    return _POLICIES.get(settings.policy, "adaptive")
+
+
+def table_of(settings: Revisit) -> Timetable:
+    """The timetable of some settings; raises ConfigError for bounds that leave no room."""
+    try:
+        return timetable(policy_of(settings), settings.every_s, settings.least_s, settings.most_s)
+    except ValueError as error:
+        raise ConfigError(f"revisit.every: {error}") from error

@@ -1,0 +1,249 @@
+"""The index itself: Tantivy, in a directory of its own, with one writer and any number of readers.
+
+It has postings and positions of terms that `gcs.core.words` has made, and no texts: those are in the
+summaries that the store keeps anyway, and a page's place among them is all that is kept beside its terms.
+What has come into the index is one entry of it too, committed with the rest: after a crash it is what it says
+it is.
+
+A term says of which language it is a stem. A word of a query is looked for as a stem of each language that
+the index has, so that the same pages are found as `Query.holds` says.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+import tantivy
+
+from gcs.core.query import EXACT, WORDED, All, Query, Some, Terms
+from gcs.core.words import LANGUAGES, Words, folding
+from gcs.index.entries import Entry
+from gcs.index.records import Forgotten, Found, Hit, NoIndex, Position
+
+VERSION: Final = "1"
+_VERSION_FILE: Final = "gcs-index"
+_POSITION: Final = "\0position"
+_WEIGHTS: Final[Mapping[str, float]] = {"title": 4.0, "about": 2.0, "text": 1.0, "url": 1.0}
+_HEAP_BYTES: Final = 32 << 20
+_KEYS_AT_ONCE: Final = 10_000
+_MUST, _MAY, _NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    for name in WORDED:
+        builder.add_text_field(name, tokenizer_name="terms")
+    for name in (*EXACT, "key"):
+        builder.add_text_field(name, tokenizer_name="values", index_option="basic")
+    for name in ("row", "fetched"):
+        builder.add_unsigned_field(name, fast=True)
+    return builder.build()
+
+
+def _opened(directory: Path) -> tantivy.Index:
+    index = tantivy.Index(_schema(), str(directory))
+    spaces = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+    index.register_tokenizer("terms", spaces)
+    index.register_tokenizer("values", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).build())
+    return index
+
+
+def is_there(directory: Path) -> bool:
+    """Whether a directory has an index that can be read."""
+    path = directory / _VERSION_FILE
+    return path.is_file() and path.read_text("utf-8", "replace") == VERSION
+
+
+class Reader:
+    """Finds pages in an index, as it was at its last commit before the question."""
+
+    def __init__(self, directory: Path, words: Words) -> None:
+        """Raises NoIndex."""
+        if not is_there(directory):
+            raise NoIndex(str(directory))
+        self._index, self._words = _opened(directory), words
+        self._index.config_reader("manual")
+
+    @property
+    def pages(self) -> int:
+        """How many there are."""
+        return max(0, self._searcher().num_docs - 1)
+
+    def position(self) -> Position:
+        """What has come into it."""
+        return _position(self._index, self._searcher())
+
+    def find(self, query: Query, limit: int, offset: int = 0) -> Found:
+        """The best pages of a query, beginning with one further down if `offset` says so."""
+        searcher = self._searcher()
+        asked = _Translation(self._index.schema, self._words, _languages(searcher)).of(query)
+        result = searcher.search(asked, max(1, limit), count=True, offset=offset)
+        places = [address for _, address in result.hits]
+        rows = searcher.fast_field_values("row", places)
+        times = searcher.fast_field_values("fetched", places)
+        scored = zip(result.hits, rows, times, strict=True)
+        hits = [Hit(float(score), int(row or 0), int(at or 0)) for (score, _), row, at in scored]
+        return Found(int(result.count), hits)  # type: ignore[attr-defined] # its stub leaves that out
+
+    def newest(self, keys: Iterable[str]) -> dict[str, int]:
+        """When each of some pages was fetched that the index has, by key."""
+        searcher, found = self._searcher(), dict[str, int]()
+        for key in keys:
+            hits = searcher.search(tantivy.Query.term_query(self._index.schema, "key", key), 1).hits
+            if hits:
+                found[key] = int(searcher.fast_field_values("fetched", [hits[0][1]])[0] or 0)
+        return found
+
+    def _searcher(self) -> tantivy.Searcher:
+        self._index.reload()
+        return self._index.searcher()
+
+
+class Writer:
+    """Fills an index; there is one at a time."""
+
+    def __init__(self, directory: Path, words: Words) -> None:
+        """Make the index if there is none; one of another version is made anew. Raises ValueError if busy."""
+        if not is_there(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
+            _opened(directory)
+            (directory / _VERSION_FILE).write_text(VERSION, "utf-8")
+        self._index, self._words = _opened(directory), words
+        self._writer = self._index.writer(_HEAP_BYTES, 1)
+        self.position = _position(self._index, self._index.searcher())
+        self._forgotten: Sequence[Forgotten] = ()
+
+    def forget(self, forgotten: Sequence[Forgotten]) -> None:
+        """Remove pages, and let none of them in any more."""
+        fresh = [each for each in forgotten if each not in self._forgotten]
+        self._forgotten = forgotten
+        for each in fresh:
+            for some in _covered(self._index, each):
+                self._writer.delete_documents_by_query(some)
+        if fresh:
+            self._writer.commit()
+
+    def add(self, entries: Iterable[Entry], position: Position) -> None:
+        """Let pages be found, each instead of what was there of it before, and commit.
+
+        They are the rows from the old position on; the index is at the given one then.
+        """
+        row = self.position.rows
+        # The last visit of a page counts: within a commit its earlier ones need not be written.
+        visits = ((number, entry) for number, entry in enumerate(entries, row) if not entry.unchanged)
+        last = {entry.key: (number, entry) for number, entry in visits}
+        for key, (number, entry) in last.items():
+            self._writer.delete_documents_by_term("key", key)
+            if entry.is_there and not any(each.covers(key, entry.fetched_us) for each in self._forgotten):
+                self._writer.add_document(self._document(number, entry))
+        self._writer.delete_documents_by_term("key", _POSITION)
+        self._writer.add_document(_placed(tantivy.Document(key=_POSITION), position.rows, position.entry))
+        self._writer.commit()
+        self.position = position
+
+    def _document(self, row: int, entry: Entry) -> tantivy.Document:
+        terms, language, tag = self._words.terms, entry.language, _tag(folding(entry.language))
+        texts = {
+            name: " ".join(terms(text)) if name == "url" else _joined(tag, terms(text, language))
+            for name, text in entry.texts().items()
+        }
+        values = {name: each for name, each in entry.exact().items() if each}
+        return _placed(tantivy.Document(**texts, **values, key=entry.key), row, entry.fetched_us)
+
+    def close(self) -> None:
+        """Wait until what was written is in its place."""
+        self._writer.wait_merging_threads()
+
+
+def _tag(language: str) -> str:
+    """What a term of a language with rules for stems begins with, so that it is found by no other's stems."""
+    return f"{language}:" if language in LANGUAGES else ""
+
+
+def _joined(tag: str, terms: Sequence[str]) -> str:
+    return tag + f" {tag}".join(terms) if terms else ""
+
+
+def _placed(document: tantivy.Document, row: int, fetched: int) -> tantivy.Document:
+    document.add_unsigned("row", row)
+    document.add_unsigned("fetched", fetched)
+    return document
+
+
+def _position(index: tantivy.Index, searcher: tantivy.Searcher) -> Position:
+    hits = searcher.search(tantivy.Query.term_query(index.schema, "key", _POSITION), 1).hits
+    if not hits:
+        return Position()
+    (entry,), (rows,) = (searcher.fast_field_values(name, [hits[0][1]]) for name in ("fetched", "row"))
+    return Position(int(entry or 0), int(rows or 0))
+
+
+def _covered(index: tantivy.Index, forgotten: Forgotten) -> Iterator[tantivy.Query]:
+    """Queries that find all pages of the index that are forgotten."""
+    start, end = forgotten.start, forgotten.end
+    index.reload()
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(start, end or "", strict=False))
+    prefix = "".join(each for each, _ in same)
+    keys = [key for key, _ in index.searcher().terms_with_prefix("key", prefix)]
+    chosen = [key for key in keys if key != _POSITION and start <= key and (end is None or key < end)]
+    times = tantivy.Query.range_query(
+        index.schema, "fetched", tantivy.FieldType.Unsigned, 0, forgotten.before_us, include_upper=False
+    )
+    for at in range(0, len(chosen), _KEYS_AT_ONCE):
+        keyed = tantivy.Query.term_set_query(index.schema, "key", chosen[at : at + _KEYS_AT_ONCE])
+        yield tantivy.Query.boolean_query([(_MUST, keyed), (_MUST, times)])
+
+
+def _languages(searcher: tantivy.Searcher) -> list[str]:
+    """Those of the pages of an index that have rules for stems."""
+    return [name for name, _ in searcher.terms_with_prefix("lang", "") if name in LANGUAGES]
+
+
+class _Translation:
+    """From a query to one of Tantivy's."""
+
+    def __init__(self, schema: tantivy.Schema, words: Words, languages: Sequence[str]) -> None:
+        self._schema, self._words, self._languages = schema, words, languages
+
+    def of(self, query: Query) -> tantivy.Query:
+        """The query that finds what the given one holds of."""
+        if isinstance(query, Terms):
+            return self._terms(query)
+        if isinstance(query, Some):
+            return _any([self.of(part) for part in query.parts])
+        assert isinstance(query, All)
+        parts = [(_MUST, self.of(part)) for part in query.parts]
+        return tantivy.Query.boolean_query([*parts, *((_NOT, self.of(part)) for part in query.without)])
+
+    def _terms(self, terms: Terms) -> tantivy.Query:
+        if terms.field in EXACT:
+            return self._value(terms.field, terms.words[0])
+        fields = [terms.field] if terms.field else list(WORDED)
+        ways = [self._in_field("url", self._stems(terms, ""))] if "url" in fields else []
+        for language in ("", *self._languages):
+            stems = self._stems(terms, language)
+            ways += [self._in_field(name, stems) for name in fields if name != "url"]
+        return _any(ways)
+
+    def _stems(self, terms: Terms, language: str) -> list[str]:
+        return [_tag(language) + self._words.stem(word, language) for word in terms.words]
+
+    def _in_field(self, name: str, stems: Sequence[str]) -> tantivy.Query:
+        if len(stems) == 1:
+            found = tantivy.Query.term_query(self._schema, name, stems[0], "freq")
+        else:
+            found = tantivy.Query.phrase_query(self._schema, name, [*stems])
+        return tantivy.Query.boost_query(found, _WEIGHTS[name])
+
+    def _value(self, name: str, value: str) -> tantivy.Query:
+        found = tantivy.Query.term_query(self._schema, name, value, "basic")
+        return tantivy.Query.const_score_query(found, 0.1)
+
+
+def _any(parts: Sequence[tantivy.Query]) -> tantivy.Query:
+    return parts[0] if len(parts) == 1 else tantivy.Query.boolean_query([(_MAY, part) for part in parts])

@@ -1,0 +1,49 @@
+"""What rankings say of the URLs of a store: kept beside their rows, as numbers, until the next ranking."""
+
+import struct
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+from gcs.core.ranking import Priority
+from gcs.core.urls import AFTER, PATH
+from gcs.store.database import PRIORITIES, ROWS, Database
+from gcs.store.drafting import Draft
+from gcs.store.encoding import STATE
+from gcs.store.records import Batch, State
+
+_NUMBERS: Final = struct.Struct(">dd")
+
+
+def enter(batch: Batch, draft: Draft) -> frozenset[str]:
+    """Write the priorities that a batch brings, and forget those of URLs that it takes away.
+
+    Says of which URLs there are some by that: those that are known here.
+    """
+    put, table = draft.writes.put, draft.writes.tables[PRIORITIES]
+    gone = {*batch.erased, *batch.released}
+    for each_gone in gone:
+        draft.writes.delete(each_gone.encode(), table)
+    keys = [each.key.encode() for each in batch.priorities]
+    rows, known = draft.database.get_many(ROWS, keys), list[str]()
+    for each, key, row in zip(batch.priorities, keys, rows, strict=True):
+        if row is not None and row[0] & STATE != State.PASSED and each.key not in gone:
+            put(key, _NUMBERS.pack(each.new, each.old), table)
+            known.append(each.key)
+    return frozenset(known)
+
+
+def read(database: Database, keys: Sequence[str]) -> list[Priority | None]:
+    """What is known of some URLs, in the order of the keys."""
+    values = database.get_many(PRIORITIES, [key.encode() for key in keys])
+    return [
+        None if packed is None else Priority(key, *_NUMBERS.unpack(packed))
+        for key, packed in zip(keys, values, strict=True)
+    ]
+
+
+def mean_new(database: Database, host: str, most: int) -> float | None:
+    """The mean of P_new of URLs of a host, the first in order if it has many; None if none was ranked."""
+    rows = database.scan(PRIORITIES, (host + PATH).encode(), (host + AFTER).encode())
+    found = [_NUMBERS.unpack(packed)[0] for _, packed in islice(rows, most)]
+    return sum(found) / len(found) if found else None

@@ -1,0 +1,1 @@
+"""Expanders: what is inside of archives and mailboxes; see `gcs.summary.registry`."""

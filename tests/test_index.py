@@ -1,0 +1,227 @@
+"""The index: that it finds what queries mean, and that it has what the store has, whatever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gcs.child import Child, ChildDied, started
+from gcs.core.query import BadQuery, parse
+from gcs.core.urls import part
+from gcs.core.words import Words
+from gcs.index import DIRECTORY, FORGOTTEN
+from gcs.index.engine import Reader, Writer
+from gcs.index.entries import Entry
+from gcs.index.feed import forgotten, with_forgotten
+from gcs.index.making import make
+from gcs.index.records import Forgotten, NoIndex, Position
+from gcs.index.searching import Searcher, search_directory
+from gcs.index.service import Indexing
+from gcs.operate.parts import host_prefix
+from gcs.store.records import Batch
+from gcs.store.store import Store
+from tests.effort import examples
+from tests.searching import entry, keep, opened
+
+_WORDS = ["house", "houses", "running", "run", "Häuser", "haus", "casas", "casa", "検索", "索検"]
+LANGUAGES = st.sampled_from(["en", "de", "es", "ja", "xx", ""])
+TEXTS = st.lists(st.sampled_from(_WORDS), max_size=6).map(" ".join)
+_PAGES = st.lists(st.tuples(LANGUAGES, TEXTS, TEXTS), min_size=1, max_size=12)
+_LEAF = st.builds(
+    lambda field, words: field + (words[0] if len(words) == 1 else f'"{" ".join(words)}"'),
+    st.sampled_from(["", "", "title:", "text:", "url:"]),
+    st.lists(st.sampled_from([*_WORDS, "example", "p1"]), min_size=1, max_size=3),
+)
+_EXACT = st.sampled_from(["lang:de", "lang:xx", "host:example", "host:h1.example", "type:text"])
+QUERIES = st.recursive(
+    _LEAF | _EXACT,
+    lambda inner: st.lists(st.tuples(st.sampled_from(["", "-", "OR "]), inner), min_size=1, max_size=3).map(
+        lambda parts: "(" + " ".join(sign + each for sign, each in parts) + ")"
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=examples(25))
+@given(pages=_PAGES, queries=st.lists(QUERIES, min_size=1, max_size=8))
+def test_the_index_finds_what_a_query_holds_of(
+    pages: list[tuple[str, str, str]], queries: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The index finds exactly the pages that a query holds of, in whichever language they are."""
+    directory = tmp_path_factory.mktemp("index") / DIRECTORY
+    words = Words()
+    kept = [
+        entry(f"http://h{n % 3}.example/p{n}", language, title, text)
+        for n, (language, title, text) in enumerate(pages)
+    ]
+    writer = Writer(directory, words)
+    half = len(kept) // 2
+    writer.add(kept[:half], Position(1, half))
+    writer.add(kept[half:], Position(2, len(kept)))
+    reader = Reader(directory, words)
+    for text in queries:
+        try:
+            query = parse(text)
+        except BadQuery:
+            continue
+        found = reader.find(query, 100)
+        assert {hit.row for hit in found.hits} == {
+            number for number, each in enumerate(kept) if query.holds(each.paper(words))
+        }, text
+        assert found.total == len(found.hits)
+
+
+def _found(store: Store, text: str) -> list[str]:
+    return sorted(each.url for each in Searcher(store.directory, store).search(parse(text), 50).found)
+
+
+async def _filled(store: Store) -> None:
+    indexing = Indexing(store)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(indexing.run)
+        assert await indexing.caught_up(60)
+        nursery.cancel_scope.cancel()
+
+
+def test_pages_are_found_from_journal_and_files(tmp_path: Path) -> None:
+    """What is in files, and what is only committed yet, is found, shown and counted alike."""
+    pages = [
+        entry(f"http://a.example/{n}", "en", f"Number {n}", f"word{n} and words", at_us=n) for n in range(30)
+    ]
+    with opened(tmp_path / "s", segment_rows=100) as store:
+        keep(store, pages[:10])
+        keep(store, pages[10:20])
+        trio.run(_filled, store)
+        store.flush_segments(everything=True)
+        keep(store, pages[20:])
+        trio.run(_filled, store)
+        assert _found(store, "word17 OR word3 OR word25") == [pages[n].url for n in (17, 25, 3)]
+        assert Searcher(store.directory, store).search(parse("words"), 5).total == 30
+    found = search_directory(tmp_path / "s", "title:number words", 10, 20)
+    assert (found.total, found.pages, len(found.found)) == (30, 30, 10)
+    one = search_directory(tmp_path / "s", "word7", 10, 0).found[0]
+    assert (one.title, one.text[slice(*one.text_marks[0])]) == ("Number 7", "word7")
+
+
+def test_an_index_that_is_made_later_has_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that is made from files, in steps that end within them and with them, has every page once."""
+    monkeypatch.setattr("gcs.index.following._AT_ONCE", 10)
+    with opened(tmp_path / "s", segment_rows=100) as store:
+        for first, count in ((0, 25), (25, 10), (35, 20)):
+            keep(store, [entry(f"http://a.example/{first + n}", "en", "t", "every") for n in range(count)])
+            store.flush_segments(everything=True)
+    assert make(tmp_path / "s", lambda _: None) == {"stores": 1, "summaries": 55}
+    assert search_directory(tmp_path / "s", "every", 1, 0).total == 55
+    assert make(tmp_path / "s", lambda _: None) == {"stores": 1, "summaries": 55}
+
+
+def test_the_newest_visit_counts(tmp_path: Path) -> None:
+    """A page that was visited again is found by what it says now, one that is gone is not found any more."""
+    with opened(tmp_path / "s") as store:
+        keep(store, [entry(f"http://a.example/{n}", "en", "old", "before") for n in range(3)])
+        trio.run(_filled, store)
+        keep(store, [entry("http://a.example/0", "en", "new", "after", at_us=5)])
+        keep(store, [entry("http://a.example/1", "", "", "", at_us=6, status=404)])
+        keep(store, [entry("http://a.example/2", "", "", "", at_us=7)], unchanged=True)
+        trio.run(_filled, store)
+        assert _found(store, "before") == ["http://a.example/2"]
+        assert _found(store, "after") == ["http://a.example/0"]
+        assert Reader(store.directory / DIRECTORY, Words()).pages == 2
+
+
+def test_what_was_forgotten_is_not_found(tmp_path: Path) -> None:
+    """Pages that were forgotten leave the index, and do not come back with a new one; later ones come."""
+    start = host_prefix("b.example")
+    with opened(tmp_path / "s") as store:
+        keep(store, [entry(f"http://{name}.example/x", "en", "t", "same") for name in "abc"])
+        keep(store, [entry("http://b.example/", "en", "t", "same")])
+        trio.run(_filled, store)
+        assert len(_found(store, "same")) == 4
+        stored = with_forgotten(None, Forgotten(*part(start), 10))
+        stored = with_forgotten(stored[FORGOTTEN], Forgotten(*part(start), 20))
+        assert len(forgotten(stored[FORGOTTEN])) == 1
+        store.commit(Batch(meta=stored))
+        trio.run(_filled, store)
+        assert _found(store, "same") == ["http://a.example/x", "http://c.example/x"]
+        keep(store, [entry("http://b.example/x", "en", "t", "same again", at_us=30)])
+        trio.run(_filled, store)
+        assert _found(store, "same host:b.example") == ["http://b.example/x"]
+    (tmp_path / "s" / DIRECTORY / "gcs-index").write_text("0")
+    with pytest.raises(NoIndex):
+        Reader(tmp_path / "s" / DIRECTORY, Words())
+    assert make(tmp_path / "s", lambda _: None) == {"stores": 1, "summaries": 5}
+    assert {each.url for each in search_directory(tmp_path / "s", "same", 10, 0).found} == {
+        "http://a.example/x",
+        "http://b.example/x",
+        "http://c.example/x",
+    }
+
+
+def test_nothing_is_lost_or_twice_when_the_worker_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is killed at any moment is started again, and in the end every page is found once."""
+    monkeypatch.setattr("gcs.index.service._PAUSE_S", 0.05)
+    monkeypatch.setattr("gcs.index.feed.MAX_BYTES", 2_000)
+    workers: list[trio.Process] = []
+    monkeypatch.setattr(Child, "__init__", lambda self, process: _noted(self, process, workers))
+
+    async def disturbed(store: Store) -> None:
+        indexing = Indexing(store)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(indexing.run)
+            for n in range(30):
+                keep(store, [entry(f"http://a.example/{n}-{m}", "en", "t", f"every w{n}") for m in range(5)])
+                if n % 13 == 5:
+                    store.flush_segments(everything=True)
+                if n % 10 == 9:
+                    if n % 20 == 9:
+                        assert await indexing.caught_up(60)
+                    while not workers or workers[-1].returncode is not None:  # noqa: ASYNC110 - a process
+                        await trio.sleep(0.01)
+                    os.kill(workers[-1].pid, signal.SIGKILL)
+                    await workers[-1].wait()
+            assert await indexing.caught_up(60)
+            nursery.cancel_scope.cancel()
+
+    with opened(tmp_path / "s", segment_rows=100_000) as store:
+        trio.run(disturbed, store)
+        assert len(workers) >= 3
+        assert Searcher(store.directory, store).search(parse("every"), 10).total == 150
+        assert len(_found(store, "w17")) == 5
+
+
+_MADE = Child.__init__
+
+
+def _noted(child: Child, process: trio.Process, workers: list[trio.Process]) -> None:
+    _MADE(child, process)
+    workers.append(process)
+
+
+async def test_a_child_that_is_gone_says_so() -> None:
+    """Who asks a process that has ended is told, and does not wait."""
+    async with started("gcs.index.worker", "/proc/nowhere") as child:
+        with pytest.raises(ChildDied):
+            await child.ask("no such question")
+
+
+def test_an_index_of_one_page_is_read_by_others_while_it_is_written(tmp_path: Path) -> None:
+    """Who searches sees each commit, and needs no lock."""
+    words = Words()
+    writer = Writer(tmp_path / DIRECTORY, words)
+    reader = Reader(tmp_path / DIRECTORY, words)
+    pages: list[Entry] = []
+    for n in range(3):
+        pages.append(entry(f"http://a.example/{n}", "en", "t", "x"))
+        writer.add(pages[-1:], Position(n + 1, n + 1))
+        assert reader.pages == n + 1
+        assert reader.position() == (n + 1, n + 1)
+    with pytest.raises(ValueError, match=r"(?i)lock"):
+        Writer(tmp_path / DIRECTORY, words)

@@ -1,0 +1,202 @@
+"""What is compiled gives the same as its reference in Python, whatever strangers send."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gcs import doctor
+from gcs.core import traps
+from gcs.gatherer import links
+from gcs.native import compiled, is_compiled
+from gcs.summary import charsets, excerpt, page, scan
+from gcs.summary.head import Head
+
+pytestmark = pytest.mark.skipif(
+    not is_compiled, reason="nothing is compiled: there was no compiler, or GCS_COMPILED=no"
+)
+
+# What tags are made of, whole and in pieces, so that pages are nearly right as well as wrong.
+PIECES = (
+    *(b"<", b">", b"</", b"/>", b"<!", b"<?", b"<!--", b"-->", b"--!>", b"-", b"!", b"/", b"="),
+    *(b'"', b"'", b" ", b"  ", b"\n", b"\t", b"\x0c", b"\r", b"\x00", b"a", b"word", b"\xc3\xa9"),
+    *(b"\xc2\xa0", b"\xe3\x80\x80", b"\xff", b"\xe2\x82", b"\xed\xa0\x80", b"\xf4\x90", b"&"),
+    *(b"&amp;", b"&#1;", b"&#x41;", b"&lt", b"&eacute;", b"<a ", b"<A\n", b"href", b"HREF="),
+    *(b'<a href="x">', b"<a href='/y'>", b"<a href=z#f>", b"</a>", b"</A >"),
+    *(b'<a class="c" href="u" rel="nofollow" title="t">', b" rel=x"),
+    *(b"<area href=m alt='t<b>&amp;'>", b"<area ", b"<script>", b"</script", b"<STYLE "),
+    *(b"</style>", b"<textarea>", b"</textarea>", b"<xmp", b"<noembed>", b"<noframes", b"<title>"),
+    *(b"</title>", b"<iframe src=i>", b"</iframe>", b"<frame src=f", b"<meta "),
+    *(b"name=robots content=nofollow", b"http-equiv=refresh content='0;url=r'", b"<base href=/b/>"),
+    *(b"<link rel=canonical href=c>", b"<h1>", b"</h1>", b"<h6 class=x", b"<H2", b"<html lang=en>"),
+    *(b"<html", b"<p>", b"</p>", b"<P ", b"<div>", b"<main>", b"</main>", b"<article"),
+    *(b"</article>", b"<nav>", b"</nav>", b"<svg>", b"</svg>", b"<button/>", b"</button>"),
+    *(b"<noscript>", b"</noscript>", b"<b>", b"</b>"),
+    b"A sentence that is long enough to be a paragraph of its own. ",
+)
+pages = st.lists(st.sampled_from(PIECES) | st.binary(max_size=6), max_size=60).map(b"".join)
+
+
+def said(head: Head) -> list[object]:
+    return [getattr(head, name) for name in Head.__slots__]
+
+
+@given(body=pages)
+@example(body=b"<<b>a href=x>")
+def test_links(body: bytes) -> None:
+    """The links of a page, and what its head says, are the same."""
+    one, other = scan.scan_compiled(body), scan.scan_expressed(body)
+    assert one.hrefs == other.hrefs
+    assert said(one.head) == said(other.head)
+
+
+@given(body=pages)
+@example(body=b"<a href=x>" + b" y" * 500 + b"</a><h1>" + b"<b>z</b>\n" * 300)
+def test_tags(body: bytes) -> None:
+    """All that the tags of a page say is the same, and both levels have the same links."""
+    one, other = page.look_compiled(body), page.look_expressed(body)
+    assert said(one.head) == said(other.head)
+    assert one[1:] == other[1:]
+    assert one.hrefs == scan.scan_compiled(body).hrefs
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [b"<a href=x>y ", b'<h1><area href="x" alt="y">', b"<a href=", b"<!-- <a href=x> -->", b"<", b"<a "],
+)
+def test_huge_pages(tag: bytes) -> None:
+    """Huge pages are read as far by both, and what is repeated a hundred thousand times takes no longer."""
+    body = tag * (1_200_000 // len(tag))
+    one, other = page.look_compiled(body), page.look_expressed(body)
+    assert (one[1:], one.hrefs) == (other[1:], other.hrefs)
+    assert scan.scan_compiled(body).hrefs == scan.scan_expressed(body).hrefs
+
+
+@given(body=pages)
+@example(body=b"<main><p>" + b"<button>x</button>A sentence of some length, again. " * 40 + b"</main>")
+def test_paragraphs(body: bytes) -> None:
+    """The beginning of a page's text is the same."""
+    one, other = (excerpt.beginning(body, main) for main in (excerpt.CompiledMain, excerpt.ExpressedMain))
+    assert one == other
+
+
+@given(
+    body=st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "replace")[:-1])
+)
+@example(body=b"\xe0\x80")
+@example(body=b"ascii that is longer than a word \xf0\x9f\x98")
+def test_utf8(body: bytes) -> None:
+    """Where UTF-8 ends is found at the same place."""
+    assert compiled.utf8_end(body) == charsets.utf8_end_expressed(body)
+
+
+@given(body=pages, path=st.sampled_from([b"", b"/", b"a", b"word", b"ff", b'hrhref="ef=']))
+@example(body=b'hrefhref="x"="y" href=\'1', path=b"")
+def test_shapes(body: bytes, path: bytes) -> None:
+    """What a page has in common with others of its template is the same."""
+    assert compiled.shape_of(body, path) == traps.shape_of_expressed(body, path)
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(links, "is_compiled", False)
+        yield
+
+
+PLACES = st.sampled_from(
+    ["http://a.example/", "http://a.example/d/e/f.html?q", "https://b.example:8080/x//y/"]
+)
+HREFS = st.lists(
+    st.sampled_from(
+        ["/", "/x", "x", "../x", "./x", "../../../x", "..", ".x", "//c.example/", "http://a.example/x"]
+    )
+    | st.sampled_from(
+        ["#f", "/x#é", "x#\u20ac", "é", "\u20ac", "../\u20ac", "mailto:x", "?q", " x", "\\x", "h", ""]
+    )
+    | st.sampled_from(["https://", "http:/x", "h", "", "a:b", "/a\tb", "x" * 3000, "http://a.example/x"])
+    | st.text("./#?:aé\u20ac \\h", max_size=8),
+    max_size=30,
+)
+
+
+@given(visits=st.lists(st.tuples(PLACES, HREFS, st.booleans()), max_size=6))
+def test_resolving(visits: list[tuple[str, list[str], bool]]) -> None:
+    """Links mean the same, also those that were met before, and are settled at the same moment."""
+    one = links.Targets(remembered=20)
+    with in_python():
+        other = links.Targets(remembered=20)
+    for place, hrefs, unsettled in visits:
+        found = one.resolve(place, hrefs, unsettled=unsettled)
+        with in_python():
+            expected = other.resolve(place, hrefs, unsettled=unsettled)
+        assert [each and (each.url, each.settled) for each in found] == [
+            each and (each.url, each.settled) for each in expected
+        ]
+        assert one.remembered == other.remembered
+        if unsettled:
+            links.unsettled(found[::2])
+            links.unsettled(expected[::2])
+
+
+@given(
+    steps=st.lists(st.tuples(st.text(max_size=3), st.integers()), max_size=300),
+    asked=st.lists(st.text(max_size=3)),
+)
+def test_memos(steps: list[tuple[str, int]], asked: list[str]) -> None:
+    """A memo answers as a dictionary does, and lets go of what it held."""
+    memo, model = compiled.Memo(bytes(16)), dict[str, int]()
+    for name, value in steps:
+        memo[name] = model[name] = value
+    assert len(memo) == len(model)
+    for name in [*asked, *model]:
+        assert memo.get(name, None) == model.get(name)
+    held = object()
+    before = sys.getrefcount(held)
+    for number in range(100):
+        memo[str(number % 50)] = held
+    assert sys.getrefcount(held) == before + 50
+    del memo
+    assert sys.getrefcount(held) == before
+
+
+def test_what_is_no_page_is_refused() -> None:
+    """Arguments of other kinds are errors of Python, and nothing is read."""
+    with pytest.raises(TypeError):
+        compiled.links_in("text", 1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="16 bytes"):
+        compiled.Memo(b"short")
+    memo = compiled.Memo(bytes(16))
+    with pytest.raises(TypeError, match="a link is a str"):
+        compiled.resolve_links([b"x"], "/", memo, memo, None, str, print, print, "settled", False)  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="begins with a slash"):
+        compiled.resolve_links([], "", memo, memo, None, str, print, print, "settled", False)
+
+
+def test_without_it() -> None:
+    """Without the compiled part a page is read just the same, and `gcs doctor` says which of both it is."""
+    words = b"Words of a page, some more of them. " * 9
+    body = b"<title>T &amp; U</title><h1>H</h1><p>" + words + b"<a href=/x>y</a>"
+    code = f"from gcs.summary import read; print(read({body!r}, url='http://a.example/'))"
+    told = "import gcs.doctor; print(gcs.doctor.compiled_part().sentence)"
+    printed = {
+        which: subprocess.run(
+            [sys.executable, "-c", f"{code}\n{told}"],
+            env={**os.environ, "GCS_COMPILED": which},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.splitlines()
+        for which in ("yes", "no")
+    }
+    assert printed["yes"][0] == printed["no"][0]
+    assert "hrefs=['/x']" in printed["no"][0]
+    assert printed["yes"][1] == doctor.compiled_part().sentence
+    assert "not in use" in printed["no"][1]

@@ -1,0 +1,225 @@
+"""What is risky to read is read in processes that may hang, crash and grow, and nobody else notices."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trio
+
+from gcs.config import Config
+from gcs.core.urls import key
+from gcs.fetch.answer import parse_headers
+from gcs.fetch.outcome import Elsewhere, Response
+from gcs.gatherer.admission import Admission
+from gcs.gatherer.apart import Apart
+from gcs.gatherer.job import Job, Visit
+from gcs.gatherer.links import Targets
+from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.visit import Visitor
+from gcs.store.records import Queued, State
+from gcs.summary.limits import Limits
+from gcs.summary.members import Read
+from gcs.summary.records import Document
+from gcs.summary.workshop import Workshop
+from gcs.world import REAL
+from tests import corpus
+from tests.installed import install
+
+PLUGIN = """
+import os, signal, time
+def hang(part): time.sleep(3600)
+def spin(part):
+    while True: pass
+def crash(part): os.kill(os.getpid(), signal.SIGSEGV)
+def leave(part): os._exit(3)
+def lie(part):
+    from gcs.summary import Document
+    return Document(title="x" * 1_000)
+"""
+FUNCTIONS = ("hang", "spin", "crash", "leave", "lie")
+
+
+@pytest.fixture
+def harmful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plug-ins that do harm, each for a format of its own, installed for new processes."""
+    points = {f"text/x-{name}": f"harmful:{name}" for name in FUNCTIONS}
+    install(tmp_path, "harmful", PLUGIN, {"gcs.summarisers": points})
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+
+
+def _workshop(*, timeout_s: float = 60.0, memory_bytes: int = 1 << 30) -> Workshop:
+    return Workshop(Limits(), processes=1, timeout_s=timeout_s, memory_bytes=memory_bytes)
+
+
+def _children() -> list[int]:
+    """The readers that are children of this process."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and b"gcs.summary.reading" in (place / "cmdline").read_bytes():
+                found.append(int(place.name))
+    return found
+
+
+async def _read(workshop: Workshop, kind: str) -> Read:
+    return await workshop.read(b"bees", url="http://host.test/a", content_type=kind)
+
+
+def test_a_process_is_used_again() -> None:
+    """One process reads one body after the other, members and all, and ends with its workshop."""
+
+    async def main() -> None:
+        workshop = _workshop()
+        try:
+            for ending in ("zip", "pdf", "mp3", "parquet", "7z"):
+                body = corpus.files()[ending]
+                found = await workshop.read(body, url=f"http://host.test/bees.{ending}")
+                assert (found.document.format, found.document.refused) == (corpus.NAMES[ending], "")
+                assert [each.links for each in found.members][-1:] == ([1] if found.members else [])
+            assert (workshop.started, workshop.lost, len(_children())) == (1, 0, 1)
+        finally:
+            await workshop.aclose()
+        assert not _children()
+
+    trio.run(main)
+
+
+@pytest.mark.usefixtures("harmful")
+def test_harm() -> None:
+    """A reader that crashes, ends or lies costs its own body; the next one is read."""
+    reasons = {
+        "crash": "its reader crashed (SIGSEGV)",
+        "leave": "its reader crashed",
+        "lie": "its reader said more than there can be",
+    }
+
+    async def main() -> None:
+        workshop = _workshop()
+        try:
+            for name, why in reasons.items():
+                found = await _read(workshop, f"text/x-{name}")
+                assert (found.document.refused, found.document.format) == (why, f"text/x-{name}")
+                good = await workshop.read(corpus.HTML, url="http://host.test/", content_type="text/html")
+                assert good.document.title == corpus.TITLE
+            assert workshop.lost == len(reasons)
+        finally:
+            await workshop.aclose()
+
+    trio.run(main)
+
+
+def test_memory() -> None:
+    """A body that takes more memory than there may be is refused, and the next is read by another process."""
+
+    async def main() -> None:
+        workshop = _workshop(memory_bytes=256 << 20)
+        try:
+            body = b"[" + b"[]," * 3_000_000 + b"[]]"
+            found = await workshop.read(body, url="http://host.test/a.json")
+            assert found.document.refused == "reading it takes more than 256MiB of memory"
+            assert found.document.format == "application/json"
+            good = await workshop.read(corpus.HTML, url="http://host.test/", content_type="text/html")
+            assert good.document.title == corpus.TITLE
+            assert (workshop.lost, workshop.started) == (1, 2)
+        finally:
+            await workshop.aclose()
+
+    trio.run(main)
+
+
+@pytest.mark.usefixtures("harmful")
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("hang", "reading it takes longer than 3s"), ("spin", "reading it takes longer than 3s")],
+)
+def test_hanging(name: str, why: str) -> None:
+    """A reader that hangs, or computes for ever, is killed, and the event loop goes on meanwhile."""
+
+    async def main() -> None:
+        workshop = _workshop(timeout_s=3.0)
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await trio.sleep(0.05)
+                ticks += 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tick)
+            found = await _read(workshop, f"text/x-{name}")
+            nursery.cancel_scope.cancel()
+        assert (found.document.refused, workshop.lost) == (why, 1)
+        assert ticks > 5
+        assert not _children()
+        await workshop.aclose()
+
+    trio.run(main)
+
+
+def test_cancelling() -> None:
+    """Who gives up waiting leaves no process behind."""
+
+    async def main() -> None:
+        workshop = _workshop()
+        with trio.move_on_after(0.05):
+            await workshop.read(corpus.files()["pdf"], url="http://host.test/a.pdf")
+        await workshop.aclose()
+        assert not _children()
+
+    trio.run(main)
+
+
+def _helped(body: bytes) -> Visit:
+    """A visit of a helper, which says what it has got and no more."""
+    raw = gzip.compress(body)
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\nContent-Encoding: gzip\r\n\r\n"
+    response = Response(
+        status=200,
+        head=head,
+        headers=parse_headers(head),
+        body=b"",
+        raw=raw,
+        truncated="",
+        request=b"",
+        address="",
+        started=1.0,
+        connect_s=0.0,
+        first_byte_s=0.0,
+        total_s=0.1,
+        reused=True,
+        elsewhere=Elsewhere(len(raw), len(body), b"x" * 20),
+    )
+    job = Job.of(Queued(key("http://host.test/a.pdf"), 1, "link", 0, 0.0, "", 1))
+    visit = Visit(job, response, 1.0, State.DONE, 200, is_page=True)
+    visit.document, visit.helper = Document(format="application/pdf"), "one"
+    return visit
+
+
+def test_what_a_helper_has_got() -> None:
+    """What a helper has fetched and not read is read here, from the body that it sent; pages are not."""
+    config = Config()
+    visitor = Visitor(config, Targets(cleaning(config)), Admission(config, year=2026))
+
+    async def main() -> None:
+        visit, page, came = _helped(corpus.pdf()), _helped(b""), trio.Event()
+        page.document = Document(format="text/html")
+        apart = Apart(config.summary, REAL, visitor, came=lambda _: came.set(), is_checked=lambda _: False)
+        assert apart.without_those_of([visit, page]) == [page]
+        assert apart.count == 1
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(apart.run)
+            await came.wait()
+            nursery.cancel_scope.cancel()
+        assert visit.document is not None
+        assert (visit.document.title, visit.brief) == (corpus.TITLE, Document(format="application/pdf"))
+        assert (apart.without_those_of([visit]), apart.count, apart.started) == ([visit], 0, 1)
+        assert not _children()
+
+    trio.run(main)
