@@ -28,7 +28,7 @@ from gcs.store.view import View
 from gcs.traffic import Traffic
 from tests.crawling import configured, server
 from tests.gatherers import gatherers
-from tests.servers import redis_server
+from tests.servers import redis_server, until
 from tuplespace import Space, Spaces, memory
 
 SITES = Sites(registered_domain)
@@ -470,28 +470,40 @@ def test_values_by_prefix(tmp_path: Path) -> None:
 
 
 def test_gatherers_decide_about_domains(tmp_path: Path) -> None:
-    """Two real gatherers decide about the domains that they crawl, and cover the web."""
+    """Two real gatherers decide about the domains that they crawl, remember it, and cover the web."""
+    settings = ["placement.strategy=proximity", "member.leave_when_finished=false"]
+
+    async def domains(board: Board) -> dict[str, str]:
+        return {str(each[1]): str(each[2]) async for each in board.domains.scan(*DOMAIN)}
+
+    def on_disk(name: str, decided: dict[str, str]) -> dict[str, str]:
+        with View(tmp_path / "g" / name) as view:
+            kept = {each: view.get_meta(META + each) for each in decided}
+        return {each: msgpack.unpackb(value)[0][0] for each, value in kept.items() if value}
+
     with server(tmp_path / "web", 6, hosts=12, pages=600) as served, redis_server() as redis:
-        with gatherers(redis, served, tmp_path / "g", ["placement.strategy=proximity"]) as group:
+        with gatherers(redis, served, tmp_path / "g", settings) as group:
             group.start("one")
             group.start("two")
             group.seed(served.web.seeds)
-            assert set(group.wait(150).values()) == {0}
+            group.until(
+                lambda members: (
+                    members and all(each.pulse.standing == "finished" for each in members.values())
+                ),
+                "the end",
+            )
+            until(
+                lambda: (
+                    len(decided := group.ask(domains)) > 6
+                    and all(on_disk(name, decided) == decided for name in ("one", "two"))
+                ),
+                "all to remember what was decided",
+                timeout_s=60,
+            )
             members = group.members().values()
             overhead = [each.pulse.facts["overhead_percent"] for each in members]
-
-            async def domains(board: Board) -> dict[str, str]:
-                return {str(each[1]): str(each[2]) async for each in board.domains.scan(*DOMAIN)}
-
             decided = group.ask(domains)
         seen = served.judged()
     assert (seen.coverage, seen.duplicates) == (1.0, 0)
-    assert len(decided) > 6, "but for those that were found at the very end"
     assert {*decided.values()} <= {member.id for member in members}
     assert all(0 < each <= 100 for each in overhead)
-    for name in ("one", "two"):
-        with View(tmp_path / "g" / name) as view:
-            kept = {each: view.get_meta(META + each) for each in decided}
-        on_disk = {each: msgpack.unpackb(value)[0][0] for each, value in kept.items() if value}
-        assert len(on_disk) > 6
-        assert on_disk.items() <= decided.items()

@@ -21,7 +21,8 @@ SITE: Final = "helpers.sites=office"
 SLOTS: Final = 4
 LATENCY_S: Final = 0.01
 AGAIN: Final = SLOTS * round(ANSWER_EVERY_S / LATENCY_S + 2)
-"""Pages that a killed helper may have fetched and not answered yet, and that are therefore fetched again."""
+"""Pages that a killed helper may have fetched and not answered yet, and that are therefore fetched again. One
+that leaves answers what it has fetched; the requests under way, one for each slot, it drops."""
 
 
 def helped(pages: int, hosts: int, chance: random.Random, progress: Progress) -> str:
@@ -66,12 +67,13 @@ def helped(pages: int, hosts: int, chance: random.Random, progress: Progress) ->
             by_helpers = sum(int(each.pulse.facts["helped"]) for each in group.members().values())
             account = group.ask(lambda board: ledger.audit(board, group.config))
             seen = served.judged()
+    allowed = killed * AGAIN + left * SLOTS
     said = (
         f"{by_helpers:,} of {seen.pages:,} pages by helpers, {killed} killed and {left} left meanwhile, "
-        f"coverage {seen.coverage:.4f}, {seen.duplicates} fetched again of {killed * AGAIN} allowed, "
+        f"coverage {seen.coverage:.4f}, {seen.duplicates} fetched again of {allowed} allowed, "
         f"{len(seen.forbidden)} forbidden, {'balanced' if account.code == 0 else 'not balanced'}"
     )
-    wrong = seen.coverage < 1.0 or seen.forbidden or account.code or seen.duplicates > killed * AGAIN
+    wrong = seen.coverage < 1.0 or seen.forbidden or account.code or seen.duplicates > allowed
     if wrong or not by_helpers:
         raise Failed(said)
     return said
