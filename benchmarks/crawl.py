@@ -128,12 +128,27 @@ class Meter:
             parents[pid] = int(fields[1])
             cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
             memory[pid] = int(fields[21]) * _PAGE_BYTES
-        below, size = {self.root}, 0
-        while len(below) > size:
-            size = len(below)
-            below |= {pid for pid, parent in parents.items() if parent in below}
+        below = _below(self.root, parents)
         self.memory_bytes = max(self.memory_bytes, sum(memory.get(pid, 0) for pid in below))
         self._cpu_s |= {pid: cpu[pid] for pid in below if pid in cpu}
+
+
+def tree_cpu_s(root: int) -> float:
+    """CPU seconds of a process so far, and of all that it has started, ended or not."""
+    parents, cpu = {}, {}
+    for pid, fields in _processes():
+        parents[pid] = int(fields[1])
+        cpu[pid] = sum(int(field) for field in fields[11:15]) / _TICKS
+    return sum(cpu[pid] for pid in _below(root, parents) if pid in cpu)
+
+
+def _below(root: int, parents: Mapping[int, int]) -> set[int]:
+    """A process and all that come from it."""
+    below, size = {root}, 0
+    while len(below) > size:
+        size = len(below)
+        below |= {pid for pid, parent in parents.items() if parent in below}
+    return below
 
 
 def _processes() -> Iterator[tuple[int, list[str]]]:

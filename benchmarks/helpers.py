@@ -25,7 +25,8 @@ from pathlib import Path
 
 import trio
 
-from benchmarks.together import await_members, cpu_s_of, crawl_to_end, gcs_program
+from benchmarks.crawl import tree_cpu_s
+from benchmarks.together import await_members, crawl_to_end, gcs_program
 from gcs import board as boards
 from gcs.config import load
 from gcs.simulate.verdict import judge
@@ -100,12 +101,12 @@ def _run(web: Web, place: Path, options: argparse.Namespace, helpers: int) -> Re
             line = [gcs_program(), "gatherer", "--into", str(place / f"g{number}"), *_set(own)]
             gatherers.append(_started(stack, line, place / f"g{number}.run"))
         await_members(server.url, options.gatherers)
-        before = [sum(cpu_s_of(child.pid) for child in group) for group in (gatherers, children)]
+        before = [sum(tree_cpu_s(child.pid) for child in group) for group in (gatherers, children)]
         served_web = web.at(port)
         began = time.monotonic()
         crawl_to_end(server.url, served_web.seeds[0])
         wall_s = time.monotonic() - began
-        after = [sum(cpu_s_of(child.pid) for child in group) for group in (gatherers, children)]
+        after = [sum(tree_cpu_s(child.pid) for child in group) for group in (gatherers, children)]
         helped = trio.run(_helped, server.url)
         time.sleep(0.5)
         verdict = judge(log, served_web, sitemaps=False)

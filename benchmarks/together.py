@@ -27,7 +27,7 @@ from typing import Any
 import redis
 import trio
 
-from benchmarks.crawl import Meter, Site, served
+from benchmarks.crawl import Meter, Site, served, tree_cpu_s
 from gcs import board as boards
 from gcs.config import load
 from gcs.simulate.verdict import judge
@@ -138,14 +138,14 @@ def _together(site: Site, place: Path, options: argparse.Namespace) -> Result:
         time.sleep(_IDLE_S)
         idle_rate = (_calls(client) - idle) / _IDLE_S
         with _logged(site) as log:
-            before, cpu_before = client.info(), [cpu_s_of(child.pid) for child in children]
+            before, cpu_before = client.info(), [tree_cpu_s(child.pid) for child in children]
             calls = _calls(client)
             began = time.monotonic()
             shares = crawl_to_end(server.url, site.places["seed"])
             wall_s = time.monotonic() - began
             after = client.info()
             calls = _calls(client) - calls
-            cpu_s = sum(cpu_s_of(child.pid) for child in children) - sum(cpu_before)
+            cpu_s = sum(tree_cpu_s(child.pid) for child in children) - sum(cpu_before)
     verdict = judge(log, site.web, sitemaps=False)
     used = [float(each["used_cpu_user"]) + float(each["used_cpu_sys"]) for each in (before, after)]
     traffic = [
@@ -170,11 +170,6 @@ def _calls(client: Any) -> int:
     """Calls of the tuple space's functions so far."""
     stats = client.info("commandstats")
     return sum(int(each["calls"]) for name, each in stats.items() if name.startswith("cmdstat_fcall"))
-
-
-def cpu_s_of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def await_members(url: str, count: int) -> None:
