@@ -34,6 +34,7 @@ from gcs.simulate.verdict import judge
 from tuplespace import embedded
 
 _IDLE_S = 10.0
+_START_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +174,17 @@ def _calls(client: Any) -> int:
 
 
 def await_members(url: str, count: int) -> None:
+    """Wait until so many gatherers crawl; raises trio.TooSlowError if they do not."""
+
     async def wait() -> None:
         config = load(overrides=[f"redis.url={url}"], environ={}).config
         async with boards.opened(config) as board:
-            while True:
-                members = (await board.members()).values()
-                if sum(member.pulse.standing == "crawling" for member in members) == count:
-                    return
-                await trio.sleep(0.2)
+            with trio.fail_after(_START_S):
+                while True:
+                    members = (await board.members()).values()
+                    if sum(member.pulse.standing == "crawling" for member in members) == count:
+                        return
+                    await trio.sleep(0.2)
 
     trio.run(wait)
 
