@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from gcs.gatherer.frontier import Frontier
 from gcs.gatherer.territory import Alone
 from gcs.store.records import Batch, Finished, Found, State, host_of
 from gcs.store.store import Store
+from gcs.world import World
 
 Parts = tuple[Store, Workbench]
 
@@ -51,6 +53,34 @@ def fetch_all(frontier: Frontier, bench: Workbench, store: Store) -> list[str]:
         done = Finished(key=job.queued.key, state=State.DONE, status=200, at=float(now), attempts=1)
         store.commit(Batch(finished=[done]))
     raise AssertionError("it does not end")
+
+
+class Slow(World):
+    """A world in which every look at the clock takes a hundredth of a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seconds = 0.0
+
+    def timer(self) -> float:
+        self._seconds += 0.01
+        return self._seconds
+
+
+def test_hosts_are_woken_for_a_while_and_the_rest_later(parts: Parts) -> None:
+    """Who is called when the time is over is found again in the store, and nobody is forgotten."""
+    store, bench = parts
+    frontier = Frontier(store, bench, rouse_s=0.035, world=Slow())
+    hosts = queue(store, *[f"http://h{n}.test/" for n in range(20)])
+    frontier.wake(hosts, 0.0)
+    awake = [[host for host in hosts if frontier.site(host)]]
+    for _ in range(20):
+        frontier.wake_due(0.0)
+        awake.append([host for host in hosts if frontier.site(host)])
+    assert len(awake[0]) == 3
+    assert all(len(later) - len(earlier) <= 3 for earlier, later in pairwise(awake))
+    assert awake[-1] == hosts
+    assert len(fetch_all(frontier, bench, store)) == 20
 
 
 class TestErrands:

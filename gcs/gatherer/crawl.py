@@ -42,7 +42,7 @@ from gcs.gatherer.archive import Keeper
 from gcs.gatherer.census import Census
 from gcs.gatherer.estimates import Estimates
 from gcs.gatherer.findings import Findings
-from gcs.gatherer.frontier import Frontier, Site
+from gcs.gatherer.frontier import ROUSE_S, Frontier, Site
 from gcs.gatherer.horizon import LENT, Horizon
 from gcs.gatherer.inquiries import Inquiries
 from gcs.gatherer.job import Visit
@@ -144,7 +144,7 @@ class Crawl:
         self.upkeep: Upkeep | None = None
         self._comes_back = trio.Event()
         """Set once pages are visited again."""
-        self.frontier = Frontier(store, self._bench, territory=territory)
+        self.frontier = Frontier(store, self._bench, territory=territory, rouse_s=ROUSE_S, world=world)
         visitor.admission.estimates = self.estimates = Estimates(
             self._in_degree, self._mean_in_degree, is_ranked=store.get_meta(RANKING) is not None
         )

@@ -34,10 +34,13 @@ from gcs.gatherer.returning import SOON_S, Returning
 from gcs.gatherer.territory import ALONE, Territory
 from gcs.store.records import HostCounts, Queued
 from gcs.store.store import Store
+from gcs.world import REAL, World
 
 WINDOW: Final = 32
 LOOKED_AT: Final = 2_000
 """Hosts in the store that are looked at before others have their turn."""
+ROUSE_S: Final = 0.02
+"""How long hosts are woken in one go by a crawl: each is read from disk, while nobody else has a turn."""
 PARKED: Final = 1024
 """URLs of a host that may be passed over before the host has to wait."""
 LOOKS: Final = 10
@@ -83,8 +86,12 @@ class Frontier:
         territory: Territory = ALONE,
         awake: int = AWAKE,
         returning: Returning | None = None,
+        rouse_s: float | None = None,
+        world: World = REAL,
     ) -> None:
+        """`rouse_s` is how long hosts are woken in one go; the rest are woken the next time."""
         self._store, self._bench, self._limit = store, bench, awake
+        self._rouse_s, self._timer = math.inf if rouse_s is None else rouse_s, world.timer
         self.returning = returning
         """The pages that are visited again, if any are."""
         self.given_up = GivenUp()
@@ -102,10 +109,11 @@ class Frontier:
 
     def wake(self, hosts: Iterable[str], now: float) -> None:
         """URLs were queued for these hosts."""
+        until = self._timer() + self._rouse_s
         for host in hosts:
             if host in self._sites or host in self._aside:
                 continue
-            if len(self._sites) >= self._limit:
+            if len(self._sites) >= self._limit or self._timer() > until:
                 self._missed = True
                 return
             self._rouse(host, now)
@@ -118,7 +126,10 @@ class Frontier:
             if self._aside.get(host, math.inf) <= now:
                 del self._aside[host]
                 self.wake([host], now)
+        until = self._timer() + self._rouse_s
         for _ in range(LOOKED_AT):
+            if self._timer() > until:
+                break
             if len(self._sites) >= self._limit or not (self._waiting is not None or self._missed):
                 break
             if self._waiting is None:

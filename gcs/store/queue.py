@@ -307,6 +307,10 @@ class Queue:
         else:
             self._next_at = min(self._next_at, waiting.queued.not_before)
 
+    def has_due(self, now: float) -> bool:
+        """Whether retries are due, or may be, that `due` has not told of."""
+        return bool(self._woken) or now >= self._next_at
+
     def due(self, now: float) -> list[str]:
         """The hosts to which retries came back since this was last asked."""
         self.wake(now)

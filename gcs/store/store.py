@@ -365,6 +365,8 @@ class Store:
 
     def due(self, *, now: float) -> list[str]:
         """The hosts that have retries which became due since this was last asked."""
+        if not self._queue.has_due(now):
+            return []  # and who asks so often does not wait until a batch is decided about
         with self._memory:
             return self._queue.due(now)
 
