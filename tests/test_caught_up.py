@@ -52,7 +52,7 @@ def test_what_it_says_while_nothing_is_due(tmp_path: Path) -> None:
         )
         until(has_caught_up, "it to say so")
         first = seen[-1]
-        assert first["next_visit_at"] > first["at"] - 1
+        assert first["next_visit_at"] > first["at"] - 5  # a busy machine says it late
         assert first["why"] == f"next page due at {for_people(first['next_visit_at'])}"
         ends = [group.ask(lambda board: board.now()).get(boards.FINISHED)]
         group.until(
