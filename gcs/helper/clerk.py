@@ -21,6 +21,8 @@ AT_ONCE: Final = 10
 the others cannot be saved any more."""
 _ANSWERS_AT_ONCE: Final = 16
 _LOOK_EVERY_S: Final = 1.0
+_LOOK_SOON_S: Final = 0.25
+"""When all that there was room for has been offered: small bundles are done in less than a second."""
 _LOOK_WITHIN_S: Final = 2.0
 _SEND_WITHIN_S: Final = 2.0
 _PATIENCE: Final = 0.8
@@ -106,7 +108,10 @@ class Clerk:
             except (TupleSpaceError, trio.TooSlowError):
                 self.room = 0
             self._see_junk()
-            await trio.sleep(_LOOK_EVERY_S)
+            has_some = self.room > 0
+            await trio.sleep(_LOOK_SOON_S)
+            if not (has_some and self.room <= 0):
+                await trio.sleep(_LOOK_EVERY_S - _LOOK_SOON_S)
 
     async def _count(self) -> None:
         """See who is there, and how much more they would take."""
