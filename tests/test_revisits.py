@@ -44,9 +44,13 @@ def test_what_is_never_worth_it_is_not_visited() -> None:
 def test_best_intervals(rates: list[float], every_s: float) -> None:
     """The best intervals keep to the budget, and no page gains more by a visit than another would lose."""
     assume(max(rates) * every_s < 20)
-    intervals = best_intervals(rates, len(rates) / every_s)
+    budget = len(rates) / every_s
+    intervals = best_intervals(rates, budget)
     visits = sum(1 / each for each in intervals)
-    assert visits == pytest.approx(len(rates) / every_s, rel=0.02)
+    assert visits <= 1.02 * budget
+    # A page is visited once in thirty changes or not at all, so the last one to be left out leaves so much over.
+    left = min((rate for rate, each in zip(rates, intervals, strict=True) if math.isinf(each)), default=0.0)
+    assert visits + rates.count(left) * left / 30 >= 0.98 * budget
     best = sum(map(freshness, rates, intervals))
     assert best >= sum(freshness(rate, every_s) for rate in rates) * 0.999
 
