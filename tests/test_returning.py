@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,9 @@ import trio
 from gcs import config
 from gcs.core.politeness import Workbench
 from gcs.core.revisits.memory import Look, Memory, first
+from gcs.core.revisits.rates import observed
 from gcs.core.revisits.standing import APPOINTED, Standing
+from gcs.core.revisits.timetable import Policy
 from gcs.core.urls import key
 from gcs.gatherer.frontier import LOOKS, Frontier
 from gcs.gatherer.returning import DROPPED_S, LOOK_EVERY_S, READ_AT_ONCE, Returning
@@ -313,13 +315,15 @@ def test_a_hint_does_not_undo_a_visit(tmp_path: Path) -> None:
         assert store.visits == 1
 
 
-async def kept_up(revisiting: Revisiting, store: Store) -> None:
+async def kept_up(
+    revisiting: Revisiting, store: Store, commit: Callable[[Batch], Awaitable[Committed]] | None = None
+) -> None:
     """Let the timetable be put in order."""
 
-    async def commit(batch: Batch) -> Committed:
+    async def committed(batch: Batch) -> Committed:
         return store.commit(batch)
 
-    upkeep = Upkeep(revisiting, store, commit, REAL)
+    upkeep = Upkeep(revisiting, store, commit or committed, REAL)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(upkeep.run)
         await until(lambda: upkeep.is_settled)
@@ -348,6 +352,64 @@ async def test_another_policy(tmp_path: Path) -> None:
         assert is_ == replace(was, course=was.course._replace(grade=0), standing=is_.standing)
         assert is_.standing == Standing(0, NOW - 2 * WEEK_S)
         assert len(revisiting.due(NOW, 1000, lambda _: True, lambda _: True)) == 703
+
+
+def visited_often(store: Store, pages: Sequence[Found], history: bytes) -> None:
+    """Let pages have a history of visits, the last half a week ago."""
+    remembered = []
+    for each in pages:
+        known = store.remembered(each.key)
+        assert known is not None
+        was = Memory.from_bytes(known.memory)
+        at = NOW - WEEK_S / 2
+        since = Standing(was.course.grade, at)
+        after = replace(was, course=was.course._replace(history=history), standing=since, visited_at=at)
+        remembered.append((each.key, Remembered(after.to_bytes(), since)))
+    store.commit(Batch(remembered=remembered))
+
+
+async def test_a_policy_that_goes_by_history(tmp_path: Path) -> None:
+    """Adaptive goes by what was found while another policy was in force, as soon as pages are graded."""
+    settings = config.Revisit(policy="uniform", every_s=WEEK_S)
+    store, frontier = made(tmp_path, {"a": (0, 300), "b": (0, 300)}, settings)
+    assert frontier.returning is not None
+    with store:
+        revisiting = frontier.returning.revisiting
+        await kept_up(revisiting, store)
+        often, never = founds("a", "old", 300), founds("b", "old", 300)
+        changed, same = (observed(WEEK_S, changed=changed) for changed in (True, False))
+        visited_often(store, often, changed + 3 * same + changed)
+        visited_often(store, never, 5 * same)
+        revisiting.change(replace(settings, policy="adaptive"))
+        await kept_up(revisiting, store)
+        table = revisiting.courses.timetable
+        some = [store.remembered(each.key) for each in (often[7], never[7])]
+        sooner, later = (table.interval(each.standing.grade) for each in some if each and each.standing)
+    assert sooner < WEEK_S < later
+    assert 300 / sooner + 300 / later == pytest.approx(600 / WEEK_S, rel=0.05)
+
+
+@pytest.mark.parametrize(("before", "after"), [("anansi", "uniform"), ("uniform", "anansi")])
+async def test_nobody_is_visited_too_soon_by_a_mixture(tmp_path: Path, before: Policy, after: Policy) -> None:
+    """While pages are graded anew none is visited that neither policy would have visited by then."""
+    settings = config.Revisit(policy=before, every_s=WEEK_S)
+    store, frontier = made(tmp_path, {"a": (0, 1700)}, settings)
+    assert frontier.returning is not None
+    handed_out: list[str] = []
+    with store:
+        revisiting = frontier.returning.revisiting
+        await kept_up(revisiting, store)
+        visited_often(store, founds("a", "old", 1700), 5 * observed(WEEK_S, changed=True))
+        revisiting.change(replace(settings, policy=after))
+
+        async def commit(batch: Batch) -> Committed:
+            committed = store.commit(batch)
+            due = revisiting.due(NOW, 200, lambda _: True, lambda _: True)
+            handed_out.extend(each.queued.key for each in due)
+            return committed
+
+        await kept_up(revisiting, store, commit)
+    assert handed_out == []
 
 
 async def test_a_round_leaves_out_nobody_who_was_told_a_date(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_best_intervals(rates: list[float], every_s: float) -> None:
     intervals = best_intervals(rates, budget)
     visits = sum(1 / each for each in intervals)
     assert visits <= 1.02 * budget
-    # A page is visited once in thirty changes or not at all, so the last one to be left out leaves so much over.
+    # A page is visited once in thirty changes or not at all: so much the last one left out leaves over.
     left = min((rate for rate, each in zip(rates, intervals, strict=True) if math.isinf(each)), default=0.0)
     assert visits + rates.count(left) * left / 30 >= 0.98 * budget
     best = sum(map(freshness, rates, intervals))

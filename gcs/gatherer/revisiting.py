@@ -15,7 +15,6 @@ from zlib import crc32
 
 from gcs.config import Revisit
 from gcs.core.dates import moment
-from gcs.core.ranking import CHANGE_FLOOR
 from gcs.core.revisits import likeness, memory
 from gcs.core.revisits.course import Courses, Seen
 from gcs.core.revisits.hints import Hints
@@ -67,8 +66,12 @@ class Revisiting:
         begun = store.get_meta(ROUND)
         self.started = float(begun) if begun else clock()
         """When this process, or the round that it goes on with, was begun."""
+        self.graded = (store.get_meta(GRADED) or b"").decode()
+        """The policy by which all pages stand in their lines; "" while they are graded anew."""
         table, stored = self._table(), store.get_meta(REVISITS)
         self.courses = Courses.from_bytes(table, stored) if stored else Courses(table)
+        if not self.is_graded:
+            self.courses.timetable = table = self._table()  # how many there were of other grades says nothing
         self._hints = Hints(table, clock())
 
     def _table(self) -> Timetable:
@@ -85,9 +88,11 @@ class Revisiting:
 
     def change(self, settings: Revisit) -> None:
         """Decide by other settings from now on; raises ConfigError for bounds that leave no room."""
+        graded_by, counts = self.grading, self.courses.timetable.counts()
         self.settings = settings
-        counts, table = self.courses.timetable.counts(), self._table()
-        table.restore(counts)
+        table = self._table()
+        if self.grading == graded_by:
+            table.restore(counts)
         self.courses.timetable = table
         self._hints = Hints(table, self._clock())
 
@@ -95,6 +100,11 @@ class Revisiting:
     def grading(self) -> str:
         """What the grades of pages go by."""
         return policy_of(self.settings)
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether all pages stand in their lines as the policy wants it."""
+        return self.graded == self.grading
 
     @property
     def is_endless(self) -> bool:
@@ -116,9 +126,13 @@ class Revisiting:
     def _is_early(self, again: Again, now: float) -> bool:
         """Whether a page seems to be due, but is not; then it stands where it should from now on."""
         key, was = again.queued.key, Memory.from_bytes(again.memory)
+        if not self.is_graded:
+            was = self._graded(key, was)
         if was.standing is None:
             return False
         later = self.courses.rather(was.course, was.standing, was.visited_at, now, spread=_spread(key))
+        if later is None and now < self.courses.timetable.due_at(was.standing):
+            later = was.standing  # it was due by another policy
         if later is None:
             return False
         self._early.add(key)
@@ -174,19 +188,29 @@ class Revisiting:
         found = replace(memory.first(look, begun.course, begun.standing, degree), kept_at=kept_at)
         return Remembered(found.to_bytes(), found.standing)
 
-    def regraded(self, key: str, known: Remembered) -> Remembered:
-        """What is remembered of a page that stood in its line by another policy."""
-        was, table = Memory.from_bytes(known.memory), self.courses.timetable
-        course = was.course
-        rates = self.courses.populations.rates(self.groups(key), course.history)
-        # Of a page that was visited once nothing has changed yet.
-        weight = max(course.change if course.history else 1.0, CHANGE_FLOOR) * was.degree
-        course = course._replace(grade=table.grade(rates, weight))
-        standing = known.standing
+    def price(self, sample: Sequence[tuple[str, Remembered]]) -> None:
+        """Let intervals be as long as some pages make them that are to be graded anew."""
+        known = [(key, Memory.from_bytes(each.memory)) for key, each in sample]
+        self.courses.price([(was.course, self.groups(key), was.degree) for key, was in known])
+
+    def regraded(self, some: Sequence[tuple[str, Remembered]]) -> list[Revised]:
+        """What is to be remembered of pages that may have stood in their lines by another policy."""
+        revised = []
+        for key, known in some:
+            after = self._graded(key, Memory.from_bytes(known.memory))
+            if after.standing is not None:
+                self.courses.timetable.enter(after.course.grade)
+            if (packed := after.to_bytes()) != known.memory:
+                revised.append(Revised(key, known.memory, Remembered(packed, after.standing)))
+        return revised
+
+    def _graded(self, key: str, was: Memory) -> Memory:
+        """A page in its line by the policy of now; who was told a date stays with it."""
+        course = was.course._replace(grade=self.courses.grade(was.course, self.groups(key), was.degree))
+        standing = was.standing
         if standing is not None and standing.grade != APPOINTED:
             standing = Standing(course.grade, standing.since)
-        found = replace(was, course=course, standing=standing)
-        return Remembered(found.to_bytes(), standing)
+        return replace(was, course=course, standing=standing)
 
     def again(self, visit: Visit, before: Memory) -> Remembered:
         """What is remembered of a page that was visited again; its visit says from now on what it found."""

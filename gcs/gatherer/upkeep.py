@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Final
+from zlib import crc32
 
 import structlog
 import trio
@@ -28,6 +29,8 @@ from gcs.store.store import Store
 from gcs.world import World
 
 COUNT_EVERY_S: Final = 60.0
+SAMPLED: Final = 500
+"""Pages by which the lengths of intervals are found when all are graded anew."""
 HINTS: Final = 100_000
 """Hints that wait; of more nothing is kept, since they are given again."""
 _Range = tuple[str, str | None]
@@ -80,6 +83,7 @@ class Upkeep:
 
     def changed(self) -> None:
         """The policy has changed, or pages are to be visited again that were not."""
+        self._count_soon()
         self._busy = True
         self._wake.set()
 
@@ -113,6 +117,9 @@ class Upkeep:
         while self._hints:
             await self._heed()
 
+    def _count_soon(self) -> None:
+        self._is_to_count, self._count_at = True, -math.inf
+
     async def _count(self) -> None:
         """Count how many pages there are of each grade, when some may have changed hands, now and then."""
         if self._is_to_count and trio.current_time() >= self._count_at:
@@ -135,17 +142,24 @@ class Upkeep:
         """Let all pages stand in their lines as the policy wants it."""
         revisiting, policy = self._revisiting, self._revisiting.grading
         # Until all are, they stand as two policies want it: whoever is interrupted begins anew.
+        revisiting.graded = ""
         await self._commit(Batch(meta={GRADED: b""}))
+        revisiting.price(await self._world.offload(self._sample))
         pages = self._store.memories()
         while some := await self._world.offload(lambda: list(islice(pages, AT_ONCE))):
-            revised = [Revised(key, known.memory, revisiting.regraded(key, known)) for key, known in some]
-            changed = [each for each in revised if each.before != each.after.memory]
-            if changed:
-                await self._commit(Batch(revised=changed))
             if revisiting.grading != policy:
                 return  # by another one since, which is seen next
+            if revised := revisiting.regraded(some):
+                await self._commit(Batch(revised=revised))
         await self._commit(Batch(meta={GRADED: policy.encode()}))
-        self._is_to_count = True
+        revisiting.graded = policy
+        self._count_soon()
+
+    def _sample(self) -> list[tuple[str, Remembered]]:
+        """Some pages from everywhere; it reads all, and may do so in a thread."""
+        every = max(1, self._store.visits // SAMPLED)
+        chosen = (each for each in self._store.memories() if crc32(each[0].encode()) % every == 0)
+        return list(islice(chosen, 2 * SAMPLED))
 
     def _told_dates(self) -> Iterator[list[Revised]]:
         """Let no page be left out of a round that was told a date before it, and was not visited in it."""

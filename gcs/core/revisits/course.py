@@ -6,6 +6,7 @@ and is told of every visit. The same code decides in a gatherer and in a simulat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,7 @@ AGAIN_S: Final = 3600.0
 MISSING_S: Final = 86_400.0
 """How soon a page is looked for again that was not there."""
 _VERSION: Final = 1
+_PRICED: Final = 4
 
 
 class Seen(StrEnum):
@@ -129,6 +131,22 @@ class Courses:
     def rate(self, course: Course, groups: Sequence[str]) -> float:
         """How often a page changes, in changes per second, as far as is known."""
         return typical(self.populations.rates(groups, course.history))
+
+    def grade(self, course: Course, groups: Sequence[str], degree: float) -> int:
+        """The grade of a page, if it stood in its line by another policy until now."""
+        rates = self.populations.rates(groups, course.history)
+        # Of a page that was visited once nothing has changed yet.
+        change = course.change if course.history else 1.0
+        return self.timetable.grade(rates, max(change, CHANGE_FLOOR) * degree)
+
+    def price(self, sample: Sequence[tuple[Course, Sequence[str], float]]) -> None:
+        """Let the level be what some pages make it, each with its groups and degree, as they would be graded.
+
+        What a page is graded as depends on the level, if only a little: so that is done some times.
+        """
+        for _ in range(_PRICED):
+            counts = Counter(self.grade(*each) for each in sample)
+            self.timetable.restore(counts.items())
 
     def _failed(self, course: Course, at: float) -> Next:
         wait_s = AGAIN_S * 2.0 ** min(course.failed, 20)
