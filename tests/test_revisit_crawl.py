@@ -262,14 +262,36 @@ Pages = dict[str, tuple[str, str]]
 
 
 @asynccontextmanager
-async def small_host(tmp_path: Path, pages: Pages) -> AsyncIterator[str]:
-    """Serve a host with some pages, which may change; gives its address."""
+async def small_host(tmp_path: Path, pages: Pages, asked: Counter[str] | None = None) -> AsyncIterator[str]:
+    """Serve a host with some pages, which may change, and count what it is asked for; gives its address."""
     (tmp_path / "hosts").write_text("127.0.0.1 a.test\n")
+    asked = Counter() if asked is None else asked
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(trio.serve_listeners, partial(answer, pages, Counter()), listeners)
+        nursery.start_soon(trio.serve_listeners, partial(answer, pages, asked), listeners)
         yield f"http://a.test:{listeners[0].socket.getsockname()[1]}"
         nursery.cancel_scope.cancel()
+
+
+async def test_a_pass_that_is_interrupted_and_finds_nothing(tmp_path: Path) -> None:
+    """However often a pass is interrupted, pages that were missing in it are asked for once in it."""
+    directory, names = tmp_path / "crawl", [f"/{number}" for number in range(12)]
+    pages = {"/": ("text/html", " ".join(f'<a href="{name}">x</a>' for name in names))}
+    asked: Counter[str] = Counter()
+    again = configured(tmp_path / "hosts", revisit=ONCE)
+    async with small_host(tmp_path, pages, asked) as base:
+        await crawl(configured(tmp_path / "hosts"), [f"{base}/"], directory)
+        pages |= dict.fromkeys(names, ("text/html", GONE))
+        for _ in range(3):
+            assert await crawl(again, [], directory, limits=Limits(pages=3)) is Ending.PAGES
+        assert await crawl(again, [], directory) is Ending.FINISHED
+        assert {name: asked[name] for name in names} == dict.fromkeys(names, 2)
+        for _ in range(3):
+            assert await crawl(again, [], directory) is Ending.FINISHED
+    with View(directory) as view:
+        known = [view.remembered(key(f"{base}{name}")) for name in names]
+    assert {Memory.from_bytes(each.memory).course.missing for each in known if each is not None} == {1}
+    assert {name: asked[name] for name in names} == dict.fromkeys(names, 5)
 
 
 async def test_a_page_that_comes_back(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from gcs.core.revisits.freshness import best_intervals, freshness, interval_for,
 from gcs.core.revisits.rates import Populations, observed, remembered, typical
 from gcs.core.revisits.share import Share
 from gcs.core.revisits.standing import APPOINTED, Standing
-from gcs.core.revisits.timetable import POLICIES, Policy, timetable
+from gcs.core.revisits.timetable import POLICIES, Once, Policy, timetable
 
 DAY_S = 86_400.0
 HOUR_S = 3600.0
@@ -207,6 +207,21 @@ def test_a_page_that_is_missing_again_and_again_is_gone() -> None:
     assert gone.standing is None
     assert gone.course.is_gone
     assert courses.timetable.pages == 0
+
+
+@pytest.mark.parametrize("is_round", [False, True])
+def test_a_page_is_not_gone_before_its_time(is_round: bool) -> None:
+    """However often a page is missing within an hour, that counts once; and once more a day later."""
+    courses = _courses()
+    if is_round:
+        courses.timetable = Once(courses.timetable, 0.0)
+    after = courses.begin((), 10.0, 0.0)
+    counts = []
+    for hour in (1.0, 1.2, 1.4, 2.0, 26.0, 27.0, 40.0, 50.0):
+        after = courses.visited(after.course, (), Seen.MISSING, HOUR_S, hour * HOUR_S, degree=10.0)
+        counts.append(after.course.missing)
+    assert counts == [1, 1, 1, 1, 2, 2, 2, 3]
+    assert after.course.is_gone
 
 
 def test_a_page_that_comes_back_is_not_gone() -> None:

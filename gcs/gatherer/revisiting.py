@@ -258,7 +258,7 @@ class Revisiting:
             if changed_at > now + _DAY_S or remembered is None or remembered.standing is None:
                 continue
             was = Memory.from_bytes(remembered.memory)
-            soon = Standing(APPOINTED, max(now, was.visited_at + self.settings.least_s))
+            soon = Standing(APPOINTED, max(now, was.asked_at + self.settings.least_s))
             is_news = changed_at > was.visited_at and table.due_at(remembered.standing) > soon.since
             if is_news and self._hints.allow(now):
                 after = Remembered(replace(was, standing=soon).to_bytes(), soon)

@@ -162,13 +162,13 @@ class Upkeep:
         return list(islice(chosen, 2 * SAMPLED))
 
     def _told_dates(self) -> Iterator[list[Revised]]:
-        """Let no page be left out of a round that was told a date before it, and was not visited in it."""
+        """Let no page be left out of a round that was told a date before it, and was not asked for in it."""
         started, keys = self._revisiting.started, self._store.appointed(self._revisiting.started)
         while some := list(islice(keys, AT_ONCE)):
             revised = []
             for key, known in zip(some, self._store.all_remembered(some), strict=True):
                 was = None if known is None else Memory.from_bytes(known.memory)
-                if known is not None and was is not None and was.visited_at < started:
+                if known is not None and was is not None and was.asked_at < started:
                     due = Standing(APPOINTED, was.visited_at)
                     after = Remembered(replace(was, standing=due).to_bytes(), due)
                     revised.append(Revised(key, known.memory, after))

@@ -100,6 +100,10 @@ class Timetable(ABC):
         self.level()
         return self._intervals[grade]
 
+    def usual(self, grade: int) -> float:
+        """The same, also while every page is visited once."""
+        return self.interval(grade)
+
     def due_at(self, standing: Standing) -> float:
         """When a page is due."""
         return standing.since + self.interval(standing.grade)
@@ -217,6 +221,10 @@ class Once(Timetable):
     def interval(self, grade: int) -> float:
         """None: who was visited since then stands behind all others, and is not due."""
         return 0.0
+
+    def usual(self, grade: int) -> float:
+        """As usual."""
+        return self._usual.interval(grade)
 
     def first(self, heads: Mapping[int, float], now: float) -> int | None:
         """Who was visited the longest ago."""
