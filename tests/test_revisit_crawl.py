@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,9 +29,12 @@ from gcs.fetch.outcome import Origin
 from gcs.fetch.transport import Transport
 from gcs.gatherer.crawl import TALLY, Ending, Limits
 from gcs.gatherer.inquiries import ROBOTS
+from gcs.gatherer.revisiting import ROUND, Revisiting
 from gcs.gatherer.tally import Tally
 from gcs.simulate.web import Web
 from gcs.simulate.webserver import Served, serve
+from gcs.store.directory import Room
+from gcs.store.errors import no_room
 from gcs.store.records import Batch
 from gcs.store.store import Store
 from gcs.store.view import View
@@ -271,6 +275,45 @@ async def small_host(tmp_path: Path, pages: Pages, asked: Counter[str] | None = 
         nursery.start_soon(trio.serve_listeners, partial(answer, pages, asked), listeners)
         yield f"http://a.test:{listeners[0].socket.getsockname()[1]}"
         nursery.cancel_scope.cancel()
+
+
+async def test_a_pass_whose_end_was_not_written(tmp_path: Path) -> None:
+    """A pass that visited all pages is over, though it could not say so; the next visits all once more."""
+    async with serve(Web(5, 2, 12, plain=True), tmp_path, etags=True) as served:
+        directory = tmp_path / "crawl"
+        await run(served, directory)
+        began = time.time()
+        first = await run(served, directory, revisit=ONCE)
+        with Store.open(directory, StoreSettings(keep_free_bytes=0), resume=True) as store:
+            assert store.get_meta(ROUND) is None
+            store.commit(Batch(meta={ROUND: f"{began}".encode()}))
+        second = await run(served, directory, revisit=ONCE)
+    assert second.visits["unchanged"] == 2 * first.visits["unchanged"]
+
+
+async def test_a_pass_that_ends_when_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it has ended is written into what is kept free."""
+    pages = {"/": ("text/html", "here I am")}
+    async with small_host(tmp_path, pages) as base:
+        await crawl(configured(tmp_path / "hosts"), [f"{base}/"], tmp_path / "crawl")
+        full = threading.Event()
+
+        def check(room: Room, now: float) -> None:
+            if full.is_set():
+                raise no_room(tmp_path)
+
+        def ended(revisiting: Revisiting) -> dict[str, bytes]:
+            full.set()
+            return revisiting.meta() | {ROUND: b""}
+
+        monkeypatch.setattr(Room, "check", check)
+        monkeypatch.setattr(Revisiting, "ended", ended)
+        await crawl(configured(tmp_path / "hosts", revisit=ONCE), [], tmp_path / "crawl")
+    assert full.is_set()
+    with View(tmp_path / "crawl") as view:
+        assert view.get_meta(ROUND) is None
 
 
 async def test_a_pass_that_is_interrupted_and_finds_nothing(tmp_path: Path) -> None:

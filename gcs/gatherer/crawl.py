@@ -238,6 +238,7 @@ class Crawl:
         self.revisiting = Revisiting(
             settings,
             self._store,
+            is_alone=self._territory is ALONE,
             superpage=lambda key: self.expansion.locate(key).start,
             clock=self._clock,
             remember=self.writer.remember,
@@ -301,6 +302,14 @@ class Crawl:
             self.upkeep.moved(ranges)
         self.frontier.release(ranges)
         self._locate_more()
+
+    def came(self, ranges: Iterable[tuple[str, str | None]]) -> dict[str, bytes]:
+        """What is to be kept with the last rows of ranges that have come from others."""
+        if self.upkeep is None:
+            return {}
+        from gcs.gatherer.upkeep import came
+
+        return came(ranges)
 
     @property
     def bench(self) -> Workbench:
@@ -409,7 +418,7 @@ class Crawl:
         if self.revisiting is not None and self._ending is Ending.FINISHED:
             last |= self.revisiting.ended()
         with suppress(DiskFull):
-            await self._world.offload(partial(self._store.commit, Batch(meta=last)))
+            await self._world.offload(partial(self._store.commit, Batch(meta=last), is_last=True))
         assert self._ending is not None
         return self._ending
 

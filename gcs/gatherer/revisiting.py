@@ -51,6 +51,7 @@ class Revisiting:
         *,
         superpage: Callable[[str], str],
         clock: Callable[[], float],
+        is_alone: bool = True,
         remember: Callable[[str, Remembered], None] = lambda *_: None,
     ) -> None:
         """`superpage` gives where that of a key begins, `remember` has something written soon.
@@ -65,6 +66,8 @@ class Revisiting:
         """Whether it is on disk when the round began, if there is one: before, nothing is visited in it."""
         begun = store.get_meta(ROUND)
         self.started = float(begun) if begun else clock()
+        if begun and is_alone and self._is_through():
+            self.started = clock()  # there was no room to write that it had ended
         """When this process, or the round that it goes on with, was begun."""
         self.graded = (store.get_meta(GRADED) or b"").decode()
         """The policy by which all pages stand in their lines; "" while they are graded anew."""
@@ -77,6 +80,11 @@ class Revisiting:
     def _table(self) -> Timetable:
         table = table_of(self.settings)
         return Once(table, self.started) if self.settings.once else table
+
+    def _is_through(self) -> bool:
+        """Whether all was visited in the round that was begun; of several gatherers none knows that alone."""
+        ahead = self._store.next_visit_at(Once(table_of(self.settings), self.started))
+        return math.isinf(ahead) and not self._store.counts().queued
 
     def began_before(self, at: float) -> bool:
         """The round was begun at a time; whether that was sooner than is known here."""

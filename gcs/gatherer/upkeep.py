@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -29,11 +29,23 @@ from gcs.store.store import Store
 from gcs.world import World
 
 COUNT_EVERY_S: Final = 60.0
+CAME: Final = "revisits-came:"
+"""Before a range that has come from another gatherer, perhaps with pages of which nothing is remembered."""
 SAMPLED: Final = 500
 """Pages by which the lengths of intervals are found when all are graded anew."""
 HINTS: Final = 100_000
 """Hints that wait; of more nothing is kept, since they are given again."""
 _Range = tuple[str, str | None]
+
+
+def came(ranges: Iterable[_Range]) -> dict[str, bytes]:
+    """Marks that pages of some ranges have come, to be kept with the last of them: until they are adopted."""
+    return {CAME + start + (f"\0{end}" if end is not None else ""): b"yes" for start, end in ranges}
+
+
+def _range_of(mark: str) -> _Range:
+    start, separator, end = mark.partition("\0")
+    return start, end if separator else None
 
 
 class Upkeep:
@@ -52,7 +64,7 @@ class Upkeep:
         self._hints: deque[tuple[str, float]] = deque()
         self._is_new = store.get_meta(ADOPTED) is None
         self._moved: list[_Range] = []
-        """Ranges that may have got pages."""
+        """Ranges that may have got pages, beside those that are marked on disk."""
         self._is_to_count, self._count_at = True, -math.inf
         self._has_called = False
         """Whether pages with a date ahead were called up for the round."""
@@ -112,13 +124,22 @@ class Upkeep:
             self._revisiting.may_begin = True
         while self._store.get_meta(GRADED) != self._revisiting.grading.encode():
             await self._grade()
-        while self._moved:
-            await self._adopt(self._strangers.within(*self._moved.pop(0)), {})
+        while places := self._unadopted():
+            self._moved = []
+            for start, end in places:
+                await self._adopt(self._strangers.within(start, end), {})
+            if marks := {name: b"" for place, name in places.items() if name}:
+                await self._commit(Batch(meta=marks))
         while self._hints:
             await self._heed()
 
     def _count_soon(self) -> None:
         self._is_to_count, self._count_at = True, -math.inf
+
+    def _unadopted(self) -> dict[_Range, str]:
+        """Ranges that may have pages of which nothing is remembered, with their marks if they have one."""
+        marked = {_range_of(name): f"{CAME}{name}" for name, _ in self._store.metas(CAME)}
+        return dict.fromkeys(self._moved, "") | marked
 
     async def _count(self) -> None:
         """Count how many pages there are of each grade, when some may have changed hands, now and then."""

@@ -155,9 +155,10 @@ class Store:
         directories.check_version(self._directory, Status.format_of(packed))
         return Status.unpack(packed)
 
-    def commit(self, batch: Batch) -> Committed:
+    def commit(self, batch: Batch, *, is_last: bool = False) -> Committed:
         """Write a batch, all of it or nothing, and say what of it was new.
 
+        What is kept free on the disk is not kept from the last one, which is small and says how it ended.
         Raises DiskFull if there is no room: nothing has changed then, and the same batch can be committed
         again. (If it turns out to have reached the disk after all, the repetition says what it said.) Raises
         ValueError, and nothing has changed either, if rows that another gatherer handed over are damaged.
@@ -169,7 +170,8 @@ class Store:
                 landed = self._recover(batch)
                 if landed is not None:
                     return landed
-            self._room.check(self._world.timer())
+            if not is_last:
+                self._room.check(self._world.timer())
             with self._memory:
                 plan = self._planner.plan(batch, self._status)
             plan.journalled = self._segments.journal(batch.finished, plan.writes)
