@@ -11,6 +11,7 @@ import trio
 
 from gcs import config
 from gcs.core.politeness import Workbench
+from gcs.core.revisits.course import Seen
 from gcs.core.revisits.memory import Look, Memory, first
 from gcs.core.revisits.rates import observed
 from gcs.core.revisits.standing import APPOINTED, Standing
@@ -18,7 +19,7 @@ from gcs.core.revisits.timetable import Policy
 from gcs.core.urls import key
 from gcs.gatherer.frontier import LOOKS, Frontier
 from gcs.gatherer.returning import DROPPED_S, LOOK_EVERY_S, READ_AT_ONCE, Returning
-from gcs.gatherer.revisiting import Revisiting
+from gcs.gatherer.revisiting import Revisiting, _spread
 from gcs.gatherer.territory import Alone
 from gcs.gatherer.upkeep import Upkeep
 from gcs.store.records import Batch, Committed, Finished, Found, Remembered, State, host_of
@@ -296,6 +297,51 @@ def test_dates_of_sitemaps_keep_to_the_budget(tmp_path: Path) -> None:
     # In eight weeks, after the four in which all come to be visited for the first time.
     later = sum(at > NOW + every_s for at in visits)
     assert 0.85 * 2 * count < later < 1.1 * 2 * count
+
+
+@pytest.mark.parametrize("policy", ["uniform", "anansi", "adaptive"])
+def test_no_policy_visits_many_pages_at_once(tmp_path: Path, policy: Policy) -> None:
+    """Pages that never change are visited evenly, though much is learnt of all by their first visits."""
+    every_s, count, now = 4 * WEEK_S, 280, NOW
+    settings = config.Revisit(policy=policy, every_s=every_s, most_s=100 * WEEK_S)
+    store, _ = made(tmp_path, {"a": (0, count)}, settings)
+    visits, early = [0] * 12, list[tuple[str, Remembered]]()
+    with store:
+        revisiting = Revisiting(
+            settings,
+            store,
+            superpage=lambda _: "",
+            clock=lambda: now,
+            remember=lambda *told: early.append(told),
+        )
+        for each in founds("a", "old", count):
+            groups = revisiting.groups(each.key)
+            begun = revisiting.courses.begin(groups, 1.0, NOW, spread=_spread(each.key))
+            memory = first(Look(NOW), begun.course, begun.standing, 1.0)
+            store.commit(Batch(remembered=[(each.key, Remembered(memory.to_bytes(), memory.standing))]))
+        revisiting.graded = policy
+        for week in range(len(visits)):
+            for part in range(56):
+                now = NOW + (week + part / 56) * WEEK_S
+                for each in revisiting.due(now, count, lambda _: True, lambda _: True):
+                    visits[week] += 1
+                    was = Memory.from_bytes(each.memory)
+                    groups = revisiting.groups(each.queued.key)
+                    waited_s = now - was.visited_at
+                    course, standing = revisiting.courses.visited(
+                        was.course, groups, Seen.UNCHANGED, waited_s, now, degree=1.0
+                    )
+                    after = replace(was, visited_at=now, course=course, standing=standing)
+                    finished = Finished(
+                        key=each.queued.key, state=State.DONE, status=200, at=now, attempts=1, is_revisit=True
+                    )
+                    remembered = [(each.queued.key, Remembered(after.to_bytes(), after.standing))]
+                    store.commit(Batch(finished=[finished], remembered=remembered))
+                store.commit(Batch(remembered=early))
+                revisiting.written([key for key, _ in early])
+                early.clear()
+    assert max(visits) <= 1.4 * count / 4
+    assert sum(visits) >= 0.85 * count * len(visits) / 4
 
 
 def test_a_hint_does_not_undo_a_visit(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gcs.core.revisits import likeness, memory
 from gcs.core.revisits.course import GONE_AFTER, Course, Courses, Next, Seen
 from gcs.core.revisits.freshness import best_intervals, freshness, interval_for, worth
+from gcs.core.revisits.pace import FASTER, Pace
 from gcs.core.revisits.rates import Populations, observed, remembered, typical
 from gcs.core.revisits.share import Share
 from gcs.core.revisits.standing import APPOINTED, Standing
@@ -182,6 +183,26 @@ def test_bounds_without_room() -> None:
     """An average outside of its bounds is refused."""
     with pytest.raises(ValueError, match="on average"):
         timetable("uniform", 10.0, 20.0, 30.0)
+
+
+def test_a_pace_keeps_to_the_budget() -> None:
+    """No more visits are begun than a little above the budget; what is put off can be begun again."""
+    table = timetable("anansi", 100.0, 1.0, 1000.0)
+    pace = Pace(table, 0, 0.0)
+    assert pace.next_at(0, 0.0) == 0.0
+    assert pace.next_at(1, 0.0) == 0.0  # of a web without pages nothing can be said
+    table.restore([(7, 6_400)])
+    begun = 1
+    for second in range(1, 101):
+        room = pace.room(begun, float(second))
+        assert pace.room(begun + room, float(second)) == 0
+        assert pace.next_at(begun + room, float(second)) > second
+        begun += room
+    assert begun == pytest.approx(FASTER * 6_400, rel=0.01)
+    assert pace.room(begun - 5, 100.0) == 5
+    saved = pace.room(begun, 1e6)
+    assert saved == pace.room(begun, 2e6)
+    assert saved < 6_400
 
 
 # Courses

@@ -19,6 +19,7 @@ from gcs.core.revisits import likeness, memory
 from gcs.core.revisits.course import Courses, Seen
 from gcs.core.revisits.hints import Hints
 from gcs.core.revisits.memory import Look, Memory
+from gcs.core.revisits.pace import Pace
 from gcs.core.revisits.standing import APPOINTED, Standing
 from gcs.core.revisits.timetable import Once, Policy, Timetable, timetable
 from gcs.core.urls import PATH
@@ -75,7 +76,13 @@ class Revisiting:
         self.courses = Courses.from_bytes(table, stored) if stored else Courses(table)
         if not self.is_graded:
             self.courses.timetable = table = self._table()  # how many there were of other grades says nothing
-        self._hints = Hints(table, clock())
+        self._begin(table)
+
+    def _begin(self, table: Timetable) -> None:
+        """Visits are made by a timetable from now on."""
+        now = self._clock()
+        self._hints = Hints(table, now)
+        self._pace = Pace(table, self._store.visits_begun, now) if table.is_paced else None
 
     def _table(self) -> Timetable:
         table = table_of(self.settings)
@@ -102,7 +109,7 @@ class Revisiting:
         if self.grading == graded_by:
             table.restore(counts)
         self.courses.timetable = table
-        self._hints = Hints(table, self._clock())
+        self._begin(table)
 
     @property
     def grading(self) -> str:
@@ -126,6 +133,8 @@ class Revisiting:
         if not (self.settings.is_on and self.may_begin) or len(self._early) >= _EARLY:
             return []
         self._hints.pass_time(now)
+        if self._pace is not None:
+            count = min(count, self._pace.room(self._store.visits_begun, now))
         found = self._store.visits_due(
             self.courses.timetable, now=now, count=count, is_wanted=has_room, is_allowed=may_fetch
         )
@@ -161,7 +170,10 @@ class Revisiting:
         """When the next visit is due; infinite if there is none."""
         if not self.settings.is_on:
             return math.inf
-        return self._store.next_visit_at(self.courses.timetable)
+        due_at = self._store.next_visit_at(self.courses.timetable)
+        if self._pace is None:
+            return due_at
+        return max(due_at, self._pace.next_at(self._store.visits_begun, self._clock()))
 
     def meta(self) -> dict[str, bytes]:
         """What was learnt, to be kept."""

@@ -393,6 +393,11 @@ class Store:
             return self._lines.take(table, now, count, is_wanted=is_wanted, is_allowed=is_allowed)
 
     @property
+    def visits_begun(self) -> int:
+        """How many pages were handed out to be visited again, less those that were put back."""
+        return self._lines.begun
+
+    @property
     def has_barred_visits(self) -> bool:
         """Whether pages were due that were not allowed to be visited, when last looked at."""
         return self._lines.has_barred

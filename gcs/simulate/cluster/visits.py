@@ -77,7 +77,7 @@ def broken(
 def overdue(machine: GathererMachine, late_s: float = _LATE_S) -> list[str]:
     """Pages that a gatherer should have visited long ago; in a round, that it has not visited."""
     revisiting = machine.gatherer.crawl.revisiting if machine.gatherer is not None else None
-    if revisiting is None:
+    if revisiting is None or revisiting.next_at() > machine.world.now():
         return []
     table, now, lines = revisiting.courses.timetable, machine.world.now(), machine.disk.tables[DUE]
     if revisiting.settings.once:
