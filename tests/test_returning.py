@@ -314,11 +314,11 @@ def test_no_policy_visits_many_pages_at_once(tmp_path: Path, policy: Policy) -> 
             clock=lambda: now,
             remember=lambda *told: early.append(told),
         )
-        for each in founds("a", "old", count):
-            groups = revisiting.groups(each.key)
-            begun = revisiting.courses.begin(groups, 1.0, NOW, spread=_spread(each.key))
+        for found in founds("a", "old", count):
+            groups = revisiting.groups(found.key)
+            begun = revisiting.courses.begin(groups, 1.0, NOW, spread=_spread(found.key))
             memory = first(Look(NOW), begun.course, begun.standing, 1.0)
-            store.commit(Batch(remembered=[(each.key, Remembered(memory.to_bytes(), memory.standing))]))
+            store.commit(Batch(remembered=[(found.key, Remembered(memory.to_bytes(), memory.standing))]))
         revisiting.graded = policy
         for week in range(len(visits)):
             for part in range(56):

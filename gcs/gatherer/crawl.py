@@ -55,7 +55,6 @@ from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.under_way import UnderWay
 from gcs.gatherer.visit import Visitor
 from gcs.gatherer.writer import COMMIT_EVERY_S, Writer
-from gcs.rank.taking import RANKING
 from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Found, State, host_of
 from gcs.store.store import Store
@@ -146,7 +145,7 @@ class Crawl:
         """Set once pages are visited again."""
         self.frontier = Frontier(store, self._bench, territory=territory)
         visitor.admission.estimates = self.estimates = Estimates(
-            self._in_degree, self._mean_in_degree, is_ranked=store.get_meta(RANKING) is not None
+            self._in_degree, self._mean_in_degree, is_ranked=store.has_priorities
         )
         self.writer = Writer(
             store,
@@ -766,8 +765,8 @@ class Crawl:
         self.paces.passed(trio.current_time() - self._committed_at)
         self._committed_at = trio.current_time()
         self._accepted(committed)
-        if batch.priorities:
-            self.estimates.ranked(batch.priorities)
+        if committed.ranked:
+            self.estimates.ranked(committed.ranked)
         counts = self._store.counts()
         self.tally.grown(counts.done + counts.dropped, counts.accepted)
         self._locate_more()

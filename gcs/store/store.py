@@ -297,6 +297,7 @@ class Store:
             birth=status.birth,
             parents_of=partial(parents_of, self._database),
             memories=revisits.memories(self._database, entries) if status.visits else {},
+            priorities=priorities.of_rows(self._database, entries),
         )
         return packed, len(entries), following
 
@@ -315,6 +316,11 @@ class Store:
     def priorities(self, keys: Sequence[str]) -> list[Priority | None]:
         """What the last ranking said of some URLs, in the order of the keys; None where it said nothing."""
         return priorities.read(self._database, keys)
+
+    @property
+    def has_priorities(self) -> bool:
+        """Whether a ranking has said something of a URL that is here."""
+        return priorities.are_known(self._database)
 
     def mean_priority(self, host: str, most: int) -> float | None:
         """The mean of what the last ranking says of new URLs of a host, of so many at most."""
