@@ -32,6 +32,7 @@ from benchmarks.result import Row
 from gcs.config import Rank
 from gcs.core.ranking import T_CRAWL_S
 from gcs.graph import engine as engines
+from gcs.graph import filed
 from gcs.graph.tables import edges, nodes, visits
 from gcs.rank.pagerank import pagerank
 from gcs.rank.ranked import rank
@@ -84,7 +85,7 @@ def ours(place: Path, memory_bytes: int) -> Run:
     settings = Rank(memory_bytes=memory_bytes)
     began = time.perf_counter()
     with engines.opened(settings, place) as engine:
-        engine.load(engines.segments([place]))
+        filed.load(engine, [place])
         rank(engine, by="in-degree", now_us=NOW_US, directory=place / "ranking")
     return _ran(began, place / "ranking" / "*.parquet")
 
@@ -165,7 +166,7 @@ def agree(place: Path, count: int, master: str, rounds: int) -> Iterator[Row]:
     for name in ("duckdb", "spark"):
         settings = Rank(engine=name, spark_master=master, memory_bytes=2 << 30)
         with engines.opened(settings, place) as engine:
-            engine.load(engines.segments([place]))
+            filed.load(engine, [place])
             began = time.perf_counter()
             rank(engine, by="in-degree", now_us=NOW_US, directory=place / f"priorities-{name}")
             took[name] = time.perf_counter() - began

@@ -19,6 +19,7 @@ from gcs.core.estimate import Measured, needs
 from gcs.errors import UsageError
 from gcs.gatherer import parts
 from gcs.graph import engine as engines
+from gcs.graph import filed
 from gcs.graph.places import host_of
 from gcs.graph.tables import visits
 from gcs.rank.ranked import rank
@@ -100,7 +101,7 @@ def measured(config: Config, directories: Sequence[Path], scratch: Path | None) 
 def _graph(config: Config, stores: Sequence[Path], scratch: Path) -> tuple[int, int, int, float]:
     """Pages, hosts, edges, and the seconds that it took to rank these."""
     with engines.opened(config.rank, scratch) as engine:
-        engine.load(engines.segments(stores))
+        filed.load(engine, stores)
         seen = visits()
         of_pages = seen.aggregate(pages=seen.count(), hosts=host_of(seen.url).nunique())
         pages, hosts = engine.rows(of_pages)[0]

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from gcs.config import Rank
 from gcs.core.urls import key
 from gcs.graph import engine as engines
+from gcs.graph import filed
 from gcs.graph.engine import Engine
 from gcs.store import directory as directories
 from gcs.summary import formats
@@ -75,5 +76,5 @@ def _edges(visit: Visit) -> Iterator[Edge]:
 def loaded(place: Path, *stores: Path) -> Iterator[Engine]:
     """DuckDB with the tables of some stores."""
     with engines.opened(Rank(memory_bytes=MEMORY_BYTES), place) as engine:
-        engine.load(engines.segments(stores))
+        filed.load(engine, stores)
         yield engine

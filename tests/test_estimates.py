@@ -9,7 +9,6 @@ from gcs.core.ranking import Priority
 from gcs.core.urls import key
 from gcs.gatherer.crawl import RANKED
 from gcs.gatherer.estimates import Estimates
-from gcs.rank.taking import RANKING
 from gcs.store.records import Batch, Found, host_of
 from gcs.store.store import Store
 
@@ -23,7 +22,7 @@ def of(store: Store) -> Estimates:
     return Estimates(
         lambda page: None if (ranked := store.priorities([page])[0]) is None else ranked.new,
         lambda host: store.mean_priority(host, RANKED),
-        is_ranked=store.get_meta(RANKING) is not None,
+        is_ranked=store.has_priorities,
     )
 
 
@@ -38,10 +37,9 @@ def test_links_of_popular_pages_are_wanted(tmp_path: Path) -> None:
         ranked = [Priority(PAGE, 400.0, 9.0), *(Priority(each, 3.0, 3.0) for each in OTHERS[:5])]
         committed = store.commit(Batch(priorities=[*ranked, Priority(OTHERS[9], 1.0, 1.0)]))
         assert committed.ranked == {each.key for each in ranked}
-        estimates.ranked(ranked)
+        estimates.ranked(committed.ranked)
         assert not estimates.is_wanted(LINK, 20.0)  # the mean of its host is above 60
-        store.commit(Batch(priorities=[Priority(PAGE, 100.0, 9.0)], meta={RANKING: b"1"}))
-        estimates.ranked([Priority(PAGE, 100.0, 9.0)])
+        estimates.ranked(store.commit(Batch(priorities=[Priority(PAGE, 100.0, 9.0)])).ranked)
         assert estimates.of_page(PAGE) == 10.0
     with Store.open(tmp_path, settings, resume=True) as store:
         again = of(store)

@@ -12,8 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gcs.config import Store as StoreSettings
+from gcs.core.urls import key
 from gcs.graph import figures, places
 from gcs.graph.tables import edges, nodes, visits
+from gcs.store.columns import pack_columns, pack_row
+from gcs.store.records import Batch, Finished, State
+from gcs.store.store import Store
+from gcs.summary.records import Summary
 from tests.crawling import gcs_here
 from tests.graphs import Visit, keep, loaded
 
@@ -168,6 +174,23 @@ class TestCommands:
         again = gcs_here("graph", "export", "parquet", "--into", place, "-o", str(tmp_path / "graph"))
         assert (again.exit_code, "is there already" in again.stderr) == (2, True)
 
+    def test_what_is_in_no_file(self, tmp_path: Path) -> None:
+        """What a gatherer that runs has kept is in the graph, once, be it in a file by now or not."""
+        with Store.open(tmp_path, StoreSettings(keep_free_bytes=0), resume=False) as store:
+            for number in range(6):
+                url, at_us = f"http://a.de/{number}", 1_000_000 * (number + 1)
+                row = Summary(url=url, key=key(url), fetched_at=at_us / 1e6, status=200).to_row()
+                links = [f"http://a.de/{number + 1}", "http://b.de/"]
+                done = Finished(key=key(url), state=State.DONE, status=200, at=1.0, attempts=1)
+                done.summary = pack_row(list(row.values()))
+                done.links = pack_columns([url, links, "", "", "a", str(at_us), ""])
+                store.commit(Batch(finished=[done]))
+                if number == 2:
+                    store.flush_segments(everything=True)
+                said = gcs_here("graph", "export", "edges", "--into", str(tmp_path))
+                assert len(said.stdout.splitlines()) == 2 * (number + 1)
+                assert len(set(said.stdout.splitlines())) == 2 * (number + 1)
+
     def test_what_cannot_be(self, tmp_path: Path) -> None:
         """No crawl, a crawl without links, and a time that is none are each told in one sentence."""
         nothing = gcs_here("graph", "stats", "--into", str(tmp_path))
@@ -176,6 +199,6 @@ class TestCommands:
         for file in tmp_path.glob("*/*.parquet"):
             file.unlink()
         empty = gcs_here("graph", "degree", "--into", str(tmp_path))
-        assert (empty.exit_code, "no links are in files yet" in empty.stderr) == (2, True)
+        assert (empty.exit_code, "no links have been kept there yet" in empty.stderr) == (2, True)
         assert gcs_here("graph", "stats", "--until", "soon").exit_code == 2
         assert gcs_here("graph", "export", "parquet").exit_code == 2

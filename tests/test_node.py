@@ -40,7 +40,9 @@ from gcs.gatherer.handover import HandOver
 from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import HEARD, Node, Received
+from gcs.gatherer.returning import ADOPTED
 from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.upkeep import Upkeep
 from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
 from gcs.leader.reports import Account
@@ -359,6 +361,35 @@ def test_whose_pages_a_range_has_is_said_with_it(tmp_path: Path) -> None:
                 nursery.start_soon(task)
             assert await delivered(here, "B", 1) == [("mail", "origins"), ("mail", "end")]
             nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_pages_that_came_just_before_a_kill_are_visited_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_whole: bool
+) -> None:
+    """What came without a memory is in the timetable after the next start, also if its sender was lost."""
+
+    async def rest(_: Upkeep) -> None:
+        await trio.sleep_forever()
+
+    async def run() -> None:
+        done = Finished(key=ONE, state=State.DONE, status=200, at=1.0, attempts=1)
+        with monkeypatch.context() as killed:
+            killed.setattr(Upkeep, "run", rest)
+            async with gatherer(tmp_path / "s", revisit={"policy": "uniform"}) as here:
+                me = here.node.id
+                await here.node.crawl.commit(Batch(meta={ADOPTED: b"yes"}))
+                await here.node.adopt(here.charter(1, me, "A"))
+                ends: list[tuple[str, Range]] = [("A", ("", None))] if is_whole else []
+                received = Received(Batch(finished=[done]), ends, [])
+                await here.node.take_in(deque([received]).popleft)
+                gone = {} if is_whole else {"departed": ["A"], "destroyed": ["A"]}
+                await here.node.adopt(here.charter(2, me, me, members={me: "me", "B": "B"}, **gone))
+                assert not here.node.store.visits
+        async with gatherer(tmp_path / "s", revisit={"policy": "uniform"}) as here:
+            await until(lambda: here.node.store.visits == 1)
 
     trio.run(run)
 

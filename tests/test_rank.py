@@ -18,6 +18,7 @@ from gcs.core.ranking import Priority
 from gcs.core.urls import key
 from gcs.errors import UsageError
 from gcs.graph import engine as engines
+from gcs.graph import filed
 from gcs.graph.tables import nodes
 from gcs.rank import deliver, taking
 from gcs.rank.pagerank import pagerank
@@ -203,6 +204,6 @@ def test_less_memory_than_data(tmp_path: Path) -> None:
     pages = [Visit(urls[n], n + 1, urls[n * 400 : n * 400 + 400]) for n in range(1_000)]
     place = keep(tmp_path / "1", pages)
     with engines.opened(config.Rank(memory_bytes=64 << 20), tmp_path) as engine:
-        engine.load(engines.segments([place]))
+        filed.load(engine, [place])
         ranked = rank(engine, by="in-degree", now_us=1, directory=tmp_path / "ranking")
         assert ranked.sizes(engine) == (399_000, 1_000, 400_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +11,15 @@ import trio
 
 from gcs import config
 from gcs.core.politeness import Workbench
+from gcs.core.revisits.course import Seen
 from gcs.core.revisits.memory import Look, Memory, first
+from gcs.core.revisits.rates import observed
 from gcs.core.revisits.standing import APPOINTED, Standing
+from gcs.core.revisits.timetable import Policy
 from gcs.core.urls import key
 from gcs.gatherer.frontier import LOOKS, Frontier
 from gcs.gatherer.returning import DROPPED_S, LOOK_EVERY_S, READ_AT_ONCE, Returning
-from gcs.gatherer.revisiting import Revisiting
+from gcs.gatherer.revisiting import Revisiting, _spread
 from gcs.gatherer.territory import Alone
 from gcs.gatherer.upkeep import Upkeep
 from gcs.store.records import Batch, Committed, Finished, Found, Remembered, State, host_of
@@ -296,6 +299,51 @@ def test_dates_of_sitemaps_keep_to_the_budget(tmp_path: Path) -> None:
     assert 0.85 * 2 * count < later < 1.1 * 2 * count
 
 
+@pytest.mark.parametrize("policy", ["uniform", "anansi", "adaptive"])
+def test_no_policy_visits_many_pages_at_once(tmp_path: Path, policy: Policy) -> None:
+    """Pages that never change are visited evenly, though much is learnt of all by their first visits."""
+    every_s, count, now = 4 * WEEK_S, 280, NOW
+    settings = config.Revisit(policy=policy, every_s=every_s, most_s=100 * WEEK_S)
+    store, _ = made(tmp_path, {"a": (0, count)}, settings)
+    visits, early = [0] * 12, list[tuple[str, Remembered]]()
+    with store:
+        revisiting = Revisiting(
+            settings,
+            store,
+            superpage=lambda _: "",
+            clock=lambda: now,
+            remember=lambda *told: early.append(told),
+        )
+        for found in founds("a", "old", count):
+            groups = revisiting.groups(found.key)
+            begun = revisiting.courses.begin(groups, 1.0, NOW, spread=_spread(found.key))
+            memory = first(Look(NOW), begun.course, begun.standing, 1.0)
+            store.commit(Batch(remembered=[(found.key, Remembered(memory.to_bytes(), memory.standing))]))
+        revisiting.graded = policy
+        for week in range(len(visits)):
+            for part in range(56):
+                now = NOW + (week + part / 56) * WEEK_S
+                for each in revisiting.due(now, count, lambda _: True, lambda _: True):
+                    visits[week] += 1
+                    was = Memory.from_bytes(each.memory)
+                    groups = revisiting.groups(each.queued.key)
+                    waited_s = now - was.visited_at
+                    course, standing = revisiting.courses.visited(
+                        was.course, groups, Seen.UNCHANGED, waited_s, now, degree=1.0
+                    )
+                    after = replace(was, visited_at=now, course=course, standing=standing)
+                    finished = Finished(
+                        key=each.queued.key, state=State.DONE, status=200, at=now, attempts=1, is_revisit=True
+                    )
+                    remembered = [(each.queued.key, Remembered(after.to_bytes(), after.standing))]
+                    store.commit(Batch(finished=[finished], remembered=remembered))
+                store.commit(Batch(remembered=early))
+                revisiting.written([key for key, _ in early])
+                early.clear()
+    assert max(visits) <= 1.4 * count / 4
+    assert sum(visits) >= 0.85 * count * len(visits) / 4
+
+
 def test_a_hint_does_not_undo_a_visit(tmp_path: Path) -> None:
     """What was decided by what a page was like before a visit is not written after it."""
     store, frontier = made(tmp_path, {"a": (0, 1)}, config.Revisit(policy="uniform", every_s=4 * WEEK_S))
@@ -313,13 +361,15 @@ def test_a_hint_does_not_undo_a_visit(tmp_path: Path) -> None:
         assert store.visits == 1
 
 
-async def kept_up(revisiting: Revisiting, store: Store) -> None:
+async def kept_up(
+    revisiting: Revisiting, store: Store, commit: Callable[[Batch], Awaitable[Committed]] | None = None
+) -> None:
     """Let the timetable be put in order."""
 
-    async def commit(batch: Batch) -> Committed:
+    async def committed(batch: Batch) -> Committed:
         return store.commit(batch)
 
-    upkeep = Upkeep(revisiting, store, commit, REAL)
+    upkeep = Upkeep(revisiting, store, commit or committed, REAL)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(upkeep.run)
         await until(lambda: upkeep.is_settled)
@@ -348,6 +398,64 @@ async def test_another_policy(tmp_path: Path) -> None:
         assert is_ == replace(was, course=was.course._replace(grade=0), standing=is_.standing)
         assert is_.standing == Standing(0, NOW - 2 * WEEK_S)
         assert len(revisiting.due(NOW, 1000, lambda _: True, lambda _: True)) == 703
+
+
+def visited_often(store: Store, pages: Sequence[Found], history: bytes) -> None:
+    """Let pages have a history of visits, the last half a week ago."""
+    remembered = []
+    for each in pages:
+        known = store.remembered(each.key)
+        assert known is not None
+        was = Memory.from_bytes(known.memory)
+        at = NOW - WEEK_S / 2
+        since = Standing(was.course.grade, at)
+        after = replace(was, course=was.course._replace(history=history), standing=since, visited_at=at)
+        remembered.append((each.key, Remembered(after.to_bytes(), since)))
+    store.commit(Batch(remembered=remembered))
+
+
+async def test_a_policy_that_goes_by_history(tmp_path: Path) -> None:
+    """Adaptive goes by what was found while another policy was in force, as soon as pages are graded."""
+    settings = config.Revisit(policy="uniform", every_s=WEEK_S)
+    store, frontier = made(tmp_path, {"a": (0, 300), "b": (0, 300)}, settings)
+    assert frontier.returning is not None
+    with store:
+        revisiting = frontier.returning.revisiting
+        await kept_up(revisiting, store)
+        often, never = founds("a", "old", 300), founds("b", "old", 300)
+        changed, same = (observed(WEEK_S, changed=changed) for changed in (True, False))
+        visited_often(store, often, changed + 3 * same + changed)
+        visited_often(store, never, 5 * same)
+        revisiting.change(replace(settings, policy="adaptive"))
+        await kept_up(revisiting, store)
+        table = revisiting.courses.timetable
+        some = [store.remembered(each.key) for each in (often[7], never[7])]
+        sooner, later = (table.interval(each.standing.grade) for each in some if each and each.standing)
+    assert sooner < WEEK_S < later
+    assert 300 / sooner + 300 / later == pytest.approx(600 / WEEK_S, rel=0.05)
+
+
+@pytest.mark.parametrize(("before", "after"), [("anansi", "uniform"), ("uniform", "anansi")])
+async def test_nobody_is_visited_too_soon_by_a_mixture(tmp_path: Path, before: Policy, after: Policy) -> None:
+    """While pages are graded anew none is visited that neither policy would have visited by then."""
+    settings = config.Revisit(policy=before, every_s=WEEK_S)
+    store, frontier = made(tmp_path, {"a": (0, 1700)}, settings)
+    assert frontier.returning is not None
+    handed_out: list[str] = []
+    with store:
+        revisiting = frontier.returning.revisiting
+        await kept_up(revisiting, store)
+        visited_often(store, founds("a", "old", 1700), 5 * observed(WEEK_S, changed=True))
+        revisiting.change(replace(settings, policy=after))
+
+        async def commit(batch: Batch) -> Committed:
+            committed = store.commit(batch)
+            due = revisiting.due(NOW, 200, lambda _: True, lambda _: True)
+            handed_out.extend(each.queued.key for each in due)
+            return committed
+
+        await kept_up(revisiting, store, commit)
+    assert handed_out == []
 
 
 async def test_a_round_leaves_out_nobody_who_was_told_a_date(tmp_path: Path) -> None:

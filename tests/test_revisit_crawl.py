@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,9 +29,12 @@ from gcs.fetch.outcome import Origin
 from gcs.fetch.transport import Transport
 from gcs.gatherer.crawl import TALLY, Ending, Limits
 from gcs.gatherer.inquiries import ROBOTS
+from gcs.gatherer.revisiting import ROUND, Revisiting
 from gcs.gatherer.tally import Tally
 from gcs.simulate.web import Web
 from gcs.simulate.webserver import Served, serve
+from gcs.store.directory import Room
+from gcs.store.errors import no_room
 from gcs.store.records import Batch
 from gcs.store.store import Store
 from gcs.store.view import View
@@ -262,14 +266,75 @@ Pages = dict[str, tuple[str, str]]
 
 
 @asynccontextmanager
-async def small_host(tmp_path: Path, pages: Pages) -> AsyncIterator[str]:
-    """Serve a host with some pages, which may change; gives its address."""
+async def small_host(tmp_path: Path, pages: Pages, asked: Counter[str] | None = None) -> AsyncIterator[str]:
+    """Serve a host with some pages, which may change, and count what it is asked for; gives its address."""
     (tmp_path / "hosts").write_text("127.0.0.1 a.test\n")
+    asked = Counter() if asked is None else asked
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(trio.serve_listeners, partial(answer, pages, Counter()), listeners)
+        nursery.start_soon(trio.serve_listeners, partial(answer, pages, asked), listeners)
         yield f"http://a.test:{listeners[0].socket.getsockname()[1]}"
         nursery.cancel_scope.cancel()
+
+
+async def test_a_pass_whose_end_was_not_written(tmp_path: Path) -> None:
+    """A pass that visited all pages is over, though it could not say so; the next visits all once more."""
+    async with serve(Web(5, 2, 12, plain=True), tmp_path, etags=True) as served:
+        directory = tmp_path / "crawl"
+        await run(served, directory)
+        began = time.time()
+        first = await run(served, directory, revisit=ONCE)
+        with Store.open(directory, StoreSettings(keep_free_bytes=0), resume=True) as store:
+            assert store.get_meta(ROUND) is None
+            store.commit(Batch(meta={ROUND: f"{began}".encode()}))
+        second = await run(served, directory, revisit=ONCE)
+    assert second.visits["unchanged"] == 2 * first.visits["unchanged"]
+
+
+async def test_a_pass_that_ends_when_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it has ended is written into what is kept free."""
+    pages = {"/": ("text/html", "here I am")}
+    async with small_host(tmp_path, pages) as base:
+        await crawl(configured(tmp_path / "hosts"), [f"{base}/"], tmp_path / "crawl")
+        full = threading.Event()
+
+        def check(room: Room, now: float) -> None:
+            if full.is_set():
+                raise no_room(tmp_path)
+
+        def ended(revisiting: Revisiting) -> dict[str, bytes]:
+            full.set()
+            return revisiting.meta() | {ROUND: b""}
+
+        monkeypatch.setattr(Room, "check", check)
+        monkeypatch.setattr(Revisiting, "ended", ended)
+        await crawl(configured(tmp_path / "hosts", revisit=ONCE), [], tmp_path / "crawl")
+    assert full.is_set()
+    with View(tmp_path / "crawl") as view:
+        assert view.get_meta(ROUND) is None
+
+
+async def test_a_pass_that_is_interrupted_and_finds_nothing(tmp_path: Path) -> None:
+    """However often a pass is interrupted, pages that were missing in it are asked for once in it."""
+    directory, names = tmp_path / "crawl", [f"/{number}" for number in range(12)]
+    pages = {"/": ("text/html", " ".join(f'<a href="{name}">x</a>' for name in names))}
+    asked: Counter[str] = Counter()
+    again = configured(tmp_path / "hosts", revisit=ONCE)
+    async with small_host(tmp_path, pages, asked) as base:
+        await crawl(configured(tmp_path / "hosts"), [f"{base}/"], directory)
+        pages |= dict.fromkeys(names, ("text/html", GONE))
+        for _ in range(3):
+            assert await crawl(again, [], directory, limits=Limits(pages=3)) is Ending.PAGES
+        assert await crawl(again, [], directory) is Ending.FINISHED
+        assert {name: asked[name] for name in names} == dict.fromkeys(names, 2)
+        for _ in range(3):
+            assert await crawl(again, [], directory) is Ending.FINISHED
+    with View(directory) as view:
+        known = [view.remembered(key(f"{base}{name}")) for name in names]
+    assert {Memory.from_bytes(each.memory).course.missing for each in known if each is not None} == {1}
+    assert {name: asked[name] for name in names} == dict.fromkeys(names, 5)
 
 
 async def test_a_page_that_comes_back(tmp_path: Path) -> None:

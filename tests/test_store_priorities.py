@@ -10,7 +10,7 @@ from gcs import config
 from gcs.core.ranking import Priority
 from gcs.core.urls import key
 from gcs.store.queue import Bounds
-from gcs.store.records import Batch, Found, Passed, host_of
+from gcs.store.records import Batch, Finished, Found, Passed, State, host_of
 from gcs.store.store import Store
 
 SETTINGS = config.Store(keep_free_bytes=0)
@@ -51,6 +51,24 @@ def test_gone_with_the_row(store: Store, how: str) -> None:
         gone.priorities.append(Priority(B, 1.0, 1.0))
         store.commit(gone)
         assert store.priorities([A, B]) == [None, None]
+
+
+def test_priorities_change_hands(store: Store, tmp_path: Path) -> None:
+    """What was said of a URL goes with its row, unless its new owner was told something itself."""
+    given = [Priority(A, 3.0, 7.5), Priority(B, 2.0, 4.0)]
+    with store, Store.open(tmp_path / "other", SETTINGS, resume=False) as other:
+        store.commit(Batch(priorities=given))
+        done = Finished(key=B, state=State.DONE, status=200, at=1.0, attempts=1)
+        store.commit(Batch(finished=[done]))
+        other.commit(Batch(found=[Found(B)]))
+        other.commit(Batch(priorities=[Priority(B, 9.0, 9.0)]))
+        chunk, count, _ = store.chunk("", None)
+        committed = other.commit(Batch(moved=[chunk]))
+        assert (count, set(committed.ranked)) == (2, {A, B})
+        assert other.priorities([A, B]) == [Priority(A, 3.0, 7.5), Priority(B, 9.0, 9.0)]
+        assert other.has_priorities
+        other.commit(Batch(moved=[chunk], erased=[A]))
+        assert other.priorities([A]) == [None]
 
 
 def test_what_is_wanted_most_is_fetched_first(tmp_path: Path) -> None:

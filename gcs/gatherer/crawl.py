@@ -55,7 +55,6 @@ from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.under_way import UnderWay
 from gcs.gatherer.visit import Visitor
 from gcs.gatherer.writer import COMMIT_EVERY_S, Writer
-from gcs.rank.taking import RANKING
 from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Found, State, host_of
 from gcs.store.store import Store
@@ -146,7 +145,7 @@ class Crawl:
         """Set once pages are visited again."""
         self.frontier = Frontier(store, self._bench, territory=territory, rouse_s=ROUSE_S, world=world)
         visitor.admission.estimates = self.estimates = Estimates(
-            self._in_degree, self._mean_in_degree, is_ranked=store.get_meta(RANKING) is not None
+            self._in_degree, self._mean_in_degree, is_ranked=store.has_priorities
         )
         self.writer = Writer(
             store,
@@ -238,6 +237,7 @@ class Crawl:
         self.revisiting = Revisiting(
             settings,
             self._store,
+            is_alone=self._territory is ALONE,
             superpage=lambda key: self.expansion.locate(key).start,
             clock=self._clock,
             remember=self.writer.remember,
@@ -301,6 +301,14 @@ class Crawl:
             self.upkeep.moved(ranges)
         self.frontier.release(ranges)
         self._locate_more()
+
+    def came(self, ranges: Iterable[tuple[str, str | None]]) -> dict[str, bytes]:
+        """What is to be kept with the last rows of ranges that have come from others."""
+        if self.upkeep is None:
+            return {}
+        from gcs.gatherer.upkeep import came
+
+        return came(ranges)
 
     @property
     def bench(self) -> Workbench:
@@ -409,7 +417,7 @@ class Crawl:
         if self.revisiting is not None and self._ending is Ending.FINISHED:
             last |= self.revisiting.ended()
         with suppress(DiskFull):
-            await self._world.offload(partial(self._store.commit, Batch(meta=last)))
+            await self._world.offload(partial(self._store.commit, Batch(meta=last), is_last=True))
         assert self._ending is not None
         return self._ending
 
@@ -757,8 +765,8 @@ class Crawl:
         self.paces.passed(trio.current_time() - self._committed_at)
         self._committed_at = trio.current_time()
         self._accepted(committed)
-        if batch.priorities:
-            self.estimates.ranked(batch.priorities)
+        if committed.ranked:
+            self.estimates.ranked(committed.ranked)
         counts = self._store.counts()
         self.tally.grown(counts.done + counts.dropped, counts.accepted)
         self._locate_more()

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from gcs.core.ranking import Priority
 from gcs.store.records import host_of
 
 HOSTS: Final = 20_000
@@ -38,11 +37,11 @@ class Estimates:
         self._in_degree, self._mean, self._is_ranked = in_degree, mean, is_ranked
         self._means: OrderedDict[str, float] = OrderedDict()
 
-    def ranked(self, priorities: Sequence[Priority]) -> None:
-        """Some URLs were ranked anew."""
+    def ranked(self, keys: Iterable[str]) -> None:
+        """Something else is known of some URLs: they were ranked, or have come with what was said of them."""
         self._is_ranked = True
-        for each in priorities:
-            self._means.pop(host_of(each.key), None)
+        for key in keys:
+            self._means.pop(host_of(key), None)
 
     def of_page(self, key: str) -> float | None:
         """What links of a page are taken for; None if it was not ranked."""

@@ -379,6 +379,7 @@ class Node:
                 ORIGINS: self.origins.to_bytes(),
                 REFETCH: self.refetch.to_bytes(),
                 UNWITNESSED: b"yes" if self._unwitnessed else b"",
+                **self.crawl.came((each.start, each.end) for each in halves),
             }
             await self.crawl.commit(Batch(meta=meta))
             self.on_disk = (charter.epoch, after)
@@ -412,6 +413,7 @@ class Node:
                 came = [Origin(sender, *place, self.clock()) for sender, place in ends]
                 origins = Origins([*origins, *received.origins, *came])
                 batch.meta |= {HOLDINGS: after.to_bytes(), ORIGINS: origins.to_bytes()}
+                batch.meta |= self.crawl.came(place for _, place in ends)
             self.doubt(received.doubted)
             await self.crawl.commit(batch)
             self.origins = origins

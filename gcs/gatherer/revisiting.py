@@ -15,11 +15,11 @@ from zlib import crc32
 
 from gcs.config import Revisit
 from gcs.core.dates import moment
-from gcs.core.ranking import CHANGE_FLOOR
 from gcs.core.revisits import likeness, memory
 from gcs.core.revisits.course import Courses, Seen
 from gcs.core.revisits.hints import Hints
 from gcs.core.revisits.memory import Look, Memory
+from gcs.core.revisits.pace import Pace
 from gcs.core.revisits.standing import APPOINTED, Standing
 from gcs.core.revisits.timetable import Once, Policy, Timetable, timetable
 from gcs.core.urls import PATH
@@ -52,6 +52,7 @@ class Revisiting:
         *,
         superpage: Callable[[str], str],
         clock: Callable[[], float],
+        is_alone: bool = True,
         remember: Callable[[str, Remembered], None] = lambda *_: None,
     ) -> None:
         """`superpage` gives where that of a key begins, `remember` has something written soon.
@@ -66,14 +67,31 @@ class Revisiting:
         """Whether it is on disk when the round began, if there is one: before, nothing is visited in it."""
         begun = store.get_meta(ROUND)
         self.started = float(begun) if begun else clock()
+        if begun and is_alone and self._is_through():
+            self.started = clock()  # there was no room to write that it had ended
         """When this process, or the round that it goes on with, was begun."""
+        self.graded = (store.get_meta(GRADED) or b"").decode()
+        """The policy by which all pages stand in their lines; "" while they are graded anew."""
         table, stored = self._table(), store.get_meta(REVISITS)
         self.courses = Courses.from_bytes(table, stored) if stored else Courses(table)
-        self._hints = Hints(table, clock())
+        if not self.is_graded:
+            self.courses.timetable = table = self._table()  # how many there were of other grades says nothing
+        self._begin(table)
+
+    def _begin(self, table: Timetable) -> None:
+        """Visits are made by a timetable from now on."""
+        now = self._clock()
+        self._hints = Hints(table, now)
+        self._pace = Pace(table, self._store.visits_begun, now) if table.is_paced else None
 
     def _table(self) -> Timetable:
         table = table_of(self.settings)
         return Once(table, self.started) if self.settings.once else table
+
+    def _is_through(self) -> bool:
+        """Whether all was visited in the round that was begun; of several gatherers none knows that alone."""
+        ahead = self._store.next_visit_at(Once(table_of(self.settings), self.started))
+        return math.isinf(ahead) and not self._store.counts().queued
 
     def began_before(self, at: float) -> bool:
         """The round was begun at a time; whether that was sooner than is known here."""
@@ -85,16 +103,23 @@ class Revisiting:
 
     def change(self, settings: Revisit) -> None:
         """Decide by other settings from now on; raises ConfigError for bounds that leave no room."""
+        graded_by, counts = self.grading, self.courses.timetable.counts()
         self.settings = settings
-        counts, table = self.courses.timetable.counts(), self._table()
-        table.restore(counts)
+        table = self._table()
+        if self.grading == graded_by:
+            table.restore(counts)
         self.courses.timetable = table
-        self._hints = Hints(table, self._clock())
+        self._begin(table)
 
     @property
     def grading(self) -> str:
         """What the grades of pages go by."""
         return policy_of(self.settings)
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether all pages stand in their lines as the policy wants it."""
+        return self.graded == self.grading
 
     @property
     def is_endless(self) -> bool:
@@ -108,6 +133,8 @@ class Revisiting:
         if not (self.settings.is_on and self.may_begin) or len(self._early) >= _EARLY:
             return []
         self._hints.pass_time(now)
+        if self._pace is not None:
+            count = min(count, self._pace.room(self._store.visits_begun, now))
         found = self._store.visits_due(
             self.courses.timetable, now=now, count=count, is_wanted=has_room, is_allowed=may_fetch
         )
@@ -116,9 +143,13 @@ class Revisiting:
     def _is_early(self, again: Again, now: float) -> bool:
         """Whether a page seems to be due, but is not; then it stands where it should from now on."""
         key, was = again.queued.key, Memory.from_bytes(again.memory)
+        if not self.is_graded:
+            was = self._graded(key, was)
         if was.standing is None:
             return False
         later = self.courses.rather(was.course, was.standing, was.visited_at, now, spread=_spread(key))
+        if later is None and now < self.courses.timetable.due_at(was.standing):
+            later = was.standing  # it was due by another policy
         if later is None:
             return False
         self._early.add(key)
@@ -139,7 +170,10 @@ class Revisiting:
         """When the next visit is due; infinite if there is none."""
         if not self.settings.is_on:
             return math.inf
-        return self._store.next_visit_at(self.courses.timetable)
+        due_at = self._store.next_visit_at(self.courses.timetable)
+        if self._pace is None:
+            return due_at
+        return max(due_at, self._pace.next_at(self._store.visits_begun, self._clock()))
 
     def meta(self) -> dict[str, bytes]:
         """What was learnt, to be kept."""
@@ -174,19 +208,29 @@ class Revisiting:
         found = replace(memory.first(look, begun.course, begun.standing, degree), kept_at=kept_at)
         return Remembered(found.to_bytes(), found.standing)
 
-    def regraded(self, key: str, known: Remembered) -> Remembered:
-        """What is remembered of a page that stood in its line by another policy."""
-        was, table = Memory.from_bytes(known.memory), self.courses.timetable
-        course = was.course
-        rates = self.courses.populations.rates(self.groups(key), course.history)
-        # Of a page that was visited once nothing has changed yet.
-        weight = max(course.change if course.history else 1.0, CHANGE_FLOOR) * was.degree
-        course = course._replace(grade=table.grade(rates, weight))
-        standing = known.standing
+    def price(self, sample: Sequence[tuple[str, Remembered]]) -> None:
+        """Let intervals be as long as some pages make them that are to be graded anew."""
+        known = [(key, Memory.from_bytes(each.memory)) for key, each in sample]
+        self.courses.price([(was.course, self.groups(key), was.degree) for key, was in known])
+
+    def regraded(self, some: Sequence[tuple[str, Remembered]]) -> list[Revised]:
+        """What is to be remembered of pages that may have stood in their lines by another policy."""
+        revised = []
+        for key, known in some:
+            after = self._graded(key, Memory.from_bytes(known.memory))
+            if after.standing is not None:
+                self.courses.timetable.enter(after.course.grade)
+            if (packed := after.to_bytes()) != known.memory:
+                revised.append(Revised(key, known.memory, Remembered(packed, after.standing)))
+        return revised
+
+    def _graded(self, key: str, was: Memory) -> Memory:
+        """A page in its line by the policy of now; who was told a date stays with it."""
+        course = was.course._replace(grade=self.courses.grade(was.course, self.groups(key), was.degree))
+        standing = was.standing
         if standing is not None and standing.grade != APPOINTED:
             standing = Standing(course.grade, standing.since)
-        found = replace(was, course=course, standing=standing)
-        return Remembered(found.to_bytes(), standing)
+        return replace(was, course=course, standing=standing)
 
     def again(self, visit: Visit, before: Memory) -> Remembered:
         """What is remembered of a page that was visited again; its visit says from now on what it found."""
@@ -234,7 +278,7 @@ class Revisiting:
             if changed_at > now + _DAY_S or remembered is None or remembered.standing is None:
                 continue
             was = Memory.from_bytes(remembered.memory)
-            soon = Standing(APPOINTED, max(now, was.visited_at + self.settings.least_s))
+            soon = Standing(APPOINTED, max(now, was.asked_at + self.settings.least_s))
             is_news = changed_at > was.visited_at and table.due_at(remembered.standing) > soon.since
             if is_news and self._hints.allow(now):
                 after = Remembered(replace(was, standing=soon).to_bytes(), soon)

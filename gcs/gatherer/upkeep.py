@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Final
+from zlib import crc32
 
 import structlog
 import trio
@@ -28,9 +29,23 @@ from gcs.store.store import Store
 from gcs.world import World
 
 COUNT_EVERY_S: Final = 60.0
+CAME: Final = "revisits-came:"
+"""Before a range that has come from another gatherer, perhaps with pages of which nothing is remembered."""
+SAMPLED: Final = 500
+"""Pages by which the lengths of intervals are found when all are graded anew."""
 HINTS: Final = 100_000
 """Hints that wait; of more nothing is kept, since they are given again."""
 _Range = tuple[str, str | None]
+
+
+def came(ranges: Iterable[_Range]) -> dict[str, bytes]:
+    """Marks that pages of some ranges have come, to be kept with the last of them: until they are adopted."""
+    return {CAME + start + (f"\0{end}" if end is not None else ""): b"yes" for start, end in ranges}
+
+
+def _range_of(mark: str) -> _Range:
+    start, separator, end = mark.partition("\0")
+    return start, end if separator else None
 
 
 class Upkeep:
@@ -49,7 +64,7 @@ class Upkeep:
         self._hints: deque[tuple[str, float]] = deque()
         self._is_new = store.get_meta(ADOPTED) is None
         self._moved: list[_Range] = []
-        """Ranges that may have got pages."""
+        """Ranges that may have got pages, beside those that are marked on disk."""
         self._is_to_count, self._count_at = True, -math.inf
         self._has_called = False
         """Whether pages with a date ahead were called up for the round."""
@@ -80,6 +95,7 @@ class Upkeep:
 
     def changed(self) -> None:
         """The policy has changed, or pages are to be visited again that were not."""
+        self._count_soon()
         self._busy = True
         self._wake.set()
 
@@ -108,10 +124,22 @@ class Upkeep:
             self._revisiting.may_begin = True
         while self._store.get_meta(GRADED) != self._revisiting.grading.encode():
             await self._grade()
-        while self._moved:
-            await self._adopt(self._strangers.within(*self._moved.pop(0)), {})
+        while places := self._unadopted():
+            self._moved = []
+            for start, end in places:
+                await self._adopt(self._strangers.within(start, end), {})
+            if marks := {name: b"" for place, name in places.items() if name}:
+                await self._commit(Batch(meta=marks))
         while self._hints:
             await self._heed()
+
+    def _count_soon(self) -> None:
+        self._is_to_count, self._count_at = True, -math.inf
+
+    def _unadopted(self) -> dict[_Range, str]:
+        """Ranges that may have pages of which nothing is remembered, with their marks if they have one."""
+        marked = {_range_of(name): f"{CAME}{name}" for name, _ in self._store.metas(CAME)}
+        return dict.fromkeys(self._moved, "") | marked
 
     async def _count(self) -> None:
         """Count how many pages there are of each grade, when some may have changed hands, now and then."""
@@ -135,26 +163,33 @@ class Upkeep:
         """Let all pages stand in their lines as the policy wants it."""
         revisiting, policy = self._revisiting, self._revisiting.grading
         # Until all are, they stand as two policies want it: whoever is interrupted begins anew.
+        revisiting.graded = ""
         await self._commit(Batch(meta={GRADED: b""}))
+        revisiting.price(await self._world.offload(self._sample))
         pages = self._store.memories()
         while some := await self._world.offload(lambda: list(islice(pages, AT_ONCE))):
-            revised = [Revised(key, known.memory, revisiting.regraded(key, known)) for key, known in some]
-            changed = [each for each in revised if each.before != each.after.memory]
-            if changed:
-                await self._commit(Batch(revised=changed))
             if revisiting.grading != policy:
                 return  # by another one since, which is seen next
+            if revised := revisiting.regraded(some):
+                await self._commit(Batch(revised=revised))
         await self._commit(Batch(meta={GRADED: policy.encode()}))
-        self._is_to_count = True
+        revisiting.graded = policy
+        self._count_soon()
+
+    def _sample(self) -> list[tuple[str, Remembered]]:
+        """Some pages from everywhere; it reads all, and may do so in a thread."""
+        every = max(1, self._store.visits // SAMPLED)
+        chosen = (each for each in self._store.memories() if crc32(each[0].encode()) % every == 0)
+        return list(islice(chosen, 2 * SAMPLED))
 
     def _told_dates(self) -> Iterator[list[Revised]]:
-        """Let no page be left out of a round that was told a date before it, and was not visited in it."""
+        """Let no page be left out of a round that was told a date before it, and was not asked for in it."""
         started, keys = self._revisiting.started, self._store.appointed(self._revisiting.started)
         while some := list(islice(keys, AT_ONCE)):
             revised = []
             for key, known in zip(some, self._store.all_remembered(some), strict=True):
                 was = None if known is None else Memory.from_bytes(known.memory)
-                if known is not None and was is not None and was.visited_at < started:
+                if known is not None and was is not None and was.asked_at < started:
                     due = Standing(APPOINTED, was.visited_at)
                     after = Remembered(replace(was, standing=due).to_bytes(), due)
                     revised.append(Revised(key, known.memory, after))

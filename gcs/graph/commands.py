@@ -75,11 +75,11 @@ def engine_of(settings: Rank, directories: tuple[Path, ...], scratch: Path | Non
     """An engine that knows the tables of a crawl."""
     from gcs.gatherer import parts
     from gcs.graph import engine as engines
+    from gcs.graph import filed
 
     stores = [store for directory in directories for store in parts.parts(directory)]
-    segments = engines.segments(stores)
     with engines.opened(settings, scratch or directories[0]) as engine:
-        engine.load(segments)
+        filed.load(engine, stores)
         yield engine
 
 

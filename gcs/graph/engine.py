@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol
 from ibis.expr.types import Table
 
 from gcs.config import Rank
-from gcs.errors import UsageError
 
 DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
@@ -91,18 +90,3 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
 def columns(name: str, *, us: str) -> str:
     """What to select from files for one of the tables; `us` is the function from a time to microseconds."""
     return ", ".join(f"{said.format(us=us)} AS {column}" for column, said in _COLUMNS[name].items())
-
-
-def segments(stores: Sequence[Path]) -> Segments:
-    """The files of some stores; raises UsageError when there are none yet."""
-    found = {
-        kind: sorted(path for store in stores for path in (store / kind).glob("part-*.parquet"))
-        for kind in ("summaries", "links")
-    }
-    if not found["summaries"] or not found["links"]:
-        places = ", ".join(map(str, stores))
-        raise UsageError(
-            f"{places}: no links are in files yet; they are written every store.segment_rows or "
-            "store.segment_every, and at the end (with summary.level=full)."
-        )
-    return Segments(**found)

@@ -16,6 +16,7 @@ from gcs.config import Config
 from gcs.errors import ExitCode
 from gcs.gatherer import parts
 from gcs.graph import engine as engines
+from gcs.graph import filed
 from gcs.graph.engine import Engine
 from gcs.operate.asking import Answer, counted
 from gcs.rank import deliver
@@ -40,9 +41,8 @@ def rank(config: Config, request: Request) -> Answer:
     if request.deliver and config.redis.url:
         progress("gatherers write what they have into files")
         trio.run(deliver.have_filed, config)
-    segments = engines.segments(stores)
     with engines.opened(config.rank, request.scratch or request.directories[0]) as engine:
-        engine.load(segments)
+        filed.load(engine, stores)
         began, now_us = time.perf_counter(), round(time.time() * 1e6)
         progress("ranking")
         ranking = computed(engine, by=config.rank.by, now_us=now_us, directory=request.output)

@@ -149,6 +149,8 @@ class Draft:
     """Keys of rows that are deleted."""
     moved_memories: dict[str, bytes] = field(default_factory=dict)
     """What is remembered of pages that were moved here, as the table of visits has it."""
+    moved_priorities: dict[str, bytes] = field(default_factory=dict)
+    """What the last ranking said of URLs that were moved here, as the table of priorities has it."""
     queued_again: list[str] = field(default_factory=list)
     """Keys that were done or dropped, and are as if they had never been tried."""
     places: list[bytes] = field(default_factory=list)

@@ -8,8 +8,8 @@ says which kind it is. Sender and receiver take a kind apart and put it together
 
     chunk   how many rows, 4 bytes · zstd, with a checksum, of
             keys, joined by zero bytes · lists of parents, reasons and kinds · for each row the number of its
-            kind · for each row that was tried its time, and its digest or the time of its retry · by
-            the numbers of rows, what is remembered of pages that are visited again
+            kind · for each row that was tried its time, and its digest or the time of its retry · by the
+            numbers of rows, what is remembered of pages that are visited again, and what a ranking has said
 """
 
 import re
@@ -59,6 +59,8 @@ class Chunk:
     """For each key: the place of its kind, when it was tried (Unix time), and its digest or retry."""
     memories: dict[str, bytes]
     """What is remembered of pages, as the table of visits has it."""
+    priorities: dict[str, bytes]
+    """What the last ranking said of them, as the table of priorities has it."""
 
 
 def pack(
@@ -68,6 +70,7 @@ def pack(
     birth: int,
     parents_of: Callable[[set[int]], Mapping[int, str]],
     memories: Mapping[int, bytes] = MappingProxyType({}),
+    priorities: Mapping[int, bytes] = MappingProxyType({}),
 ) -> bytes:
     """A chunk with entries of the table of rows; empty if there are none."""
     if not entries:
@@ -103,6 +106,7 @@ def pack(
         bytes(map(len, tails)),
         b"".join(tails),
         dict(memories),
+        dict(priorities),
     )
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     return len(entries).to_bytes(_COUNT_BYTES, "big") + compressor.compress(msgpack.packb(said))
@@ -135,7 +139,7 @@ def unpack(chunk: bytes) -> Chunk:
 def _unpacked(said: Any) -> Chunk:
     import numpy as np
 
-    joined, parents, reasons, kinds, kind_of, at, lengths, tails, memories = said
+    joined, parents, reasons, kinds, kind_of, at, lengths, tails, *beside = said
     known = [Kind(*kind) for kind in kinds]
     for kind in known:
         _check(kind, parents, reasons)
@@ -155,9 +159,8 @@ def _unpacked(said: Any) -> Chunk:
     if retries and any(number in retries and len(tail) != TIME_BYTES for number, _, tail in rows):
         raise ValueError("a retry has no time")
     keys = joined.decode().split("\0")
-    return Chunk(
-        parents, reasons, known, keys, rows, {keys[number]: bytes(each) for number, each in memories.items()}
-    )
+    memories, priorities = ({keys[number]: bytes(each) for number, each in some.items()} for some in beside)
+    return Chunk(parents, reasons, known, keys, rows, memories, priorities)
 
 
 def _check(kind: Kind, parents: Sequence[str], reasons: Sequence[str]) -> None:

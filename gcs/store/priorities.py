@@ -18,19 +18,38 @@ _NUMBERS: Final = struct.Struct(">dd")
 def enter(batch: Batch, draft: Draft) -> frozenset[str]:
     """Write the priorities that a batch brings, and forget those of URLs that it takes away.
 
+    Those that come with rows of another gatherer count where there are none: ours may be of a later ranking.
     Says of which URLs there are some by that: those that are known here.
     """
     put, table = draft.writes.put, draft.writes.tables[PRIORITIES]
     gone = {*batch.erased, *batch.released}
     for each_gone in gone:
         draft.writes.delete(each_gone.encode(), table)
+    moved = [key for key in draft.moved_priorities if key not in gone]
+    ours = draft.database.get_many(PRIORITIES, [key.encode() for key in moved])
+    for moved_key, our in zip(moved, ours, strict=True):
+        if our is None:
+            put(moved_key.encode(), draft.moved_priorities[moved_key], table)
     keys = [each.key.encode() for each in batch.priorities]
-    rows, known = draft.database.get_many(ROWS, keys), list[str]()
+    rows, known = draft.database.get_many(ROWS, keys), list[str](moved)
     for each, key, row in zip(batch.priorities, keys, rows, strict=True):
         if row is not None and row[0] & STATE != State.PASSED and each.key not in gone:
             put(key, _NUMBERS.pack(each.new, each.old), table)
             known.append(each.key)
     return frozenset(known)
+
+
+def are_known(database: Database) -> bool:
+    """Whether there is a URL of which a ranking has said something."""
+    return next(iter(database.scan(PRIORITIES, b"")), None) is not None
+
+
+def of_rows(database: Database, entries: Sequence[tuple[bytes, bytes]]) -> dict[int, bytes]:
+    """What is known of some rows, by their numbers, as it goes with them to another gatherer."""
+    if not are_known(database):
+        return {}
+    values = database.get_many(PRIORITIES, [key for key, _ in entries])
+    return {number: value for number, value in enumerate(values) if value is not None}
 
 
 def read(database: Database, keys: Sequence[str]) -> list[Priority | None]:

@@ -207,6 +207,8 @@ class Lines:
         """Lines in which somebody may stand."""
         self.out: dict[str, bytes] = {}
         """Who was handed out, with where it stands on disk."""
+        self.begun = 0
+        """How many were handed out, less those that were given back."""
         self.has_barred = False
         """Whether somebody was due who may not be visited here, when last looked at."""
         self._barred_until = 0.0
@@ -285,6 +287,7 @@ class Lines:
                 continue
             via, band, depth, parent = unpack_origin(row)
             self.out[key] = place
+            self.begun += 1
             queued = Queued(key, depth, VIAS[via], 0, 0.0, parents[parent], band)
             yield Again(queued, unpack_visit(packed).memory, outcome.status, outcome.digest)
 
@@ -293,6 +296,7 @@ class Lines:
         for key in keys:
             place = self.out.pop(key, None)
             if place is not None:
+                self.begun -= 1
                 self._add(place)
 
     def entered(self, places: Iterable[bytes], settled: Iterable[str]) -> None:

@@ -155,9 +155,10 @@ class Store:
         directories.check_version(self._directory, Status.format_of(packed))
         return Status.unpack(packed)
 
-    def commit(self, batch: Batch) -> Committed:
+    def commit(self, batch: Batch, *, is_last: bool = False) -> Committed:
         """Write a batch, all of it or nothing, and say what of it was new.
 
+        What is kept free on the disk is not kept from the last one, which is small and says how it ended.
         Raises DiskFull if there is no room: nothing has changed then, and the same batch can be committed
         again. (If it turns out to have reached the disk after all, the repetition says what it said.) Raises
         ValueError, and nothing has changed either, if rows that another gatherer handed over are damaged.
@@ -169,7 +170,8 @@ class Store:
                 landed = self._recover(batch)
                 if landed is not None:
                     return landed
-            self._room.check(self._world.timer())
+            if not is_last:
+                self._room.check(self._world.timer())
             with self._memory:
                 plan = self._planner.plan(batch, self._status)
             plan.journalled = self._segments.journal(batch.finished, plan.writes)
@@ -295,6 +297,7 @@ class Store:
             birth=status.birth,
             parents_of=partial(parents_of, self._database),
             memories=revisits.memories(self._database, entries) if status.visits else {},
+            priorities=priorities.of_rows(self._database, entries),
         )
         return packed, len(entries), following
 
@@ -313,6 +316,11 @@ class Store:
     def priorities(self, keys: Sequence[str]) -> list[Priority | None]:
         """What the last ranking said of some URLs, in the order of the keys; None where it said nothing."""
         return priorities.read(self._database, keys)
+
+    @property
+    def has_priorities(self) -> bool:
+        """Whether a ranking has said something of a URL that is here."""
+        return priorities.are_known(self._database)
 
     def mean_priority(self, host: str, most: int) -> float | None:
         """The mean of what the last ranking says of new URLs of a host, of so many at most."""
@@ -391,6 +399,11 @@ class Store:
         """
         with self._memory:
             return self._lines.take(table, now, count, is_wanted=is_wanted, is_allowed=is_allowed)
+
+    @property
+    def visits_begun(self) -> int:
+        """How many pages were handed out to be visited again, less those that were put back."""
+        return self._lines.begun
 
     @property
     def has_barred_visits(self) -> bool:

@@ -3,7 +3,7 @@
 Rows are moved here from another gatherer, released to one, erased, queued again, or passed on.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 from gcs.core.urls import PATH
@@ -47,12 +47,19 @@ class Kind(NamedTuple):
     """All of it, or up to the time of the last try."""
 
 
+class Beside(NamedTuple):
+    """By key, as the tables of a store have it: what is remembered of rows, and what a ranking said."""
+
+    memories: dict[str, bytes]
+    priorities: dict[str, bytes]
+
+
 def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
     """Enter what a batch moves, releases, erases and queues again; the keys for which that is all.
 
     What was finished, and does not count, is removed from `ended`. Raises ValueError for a damaged chunk.
     """
-    moved, memories = _arrivals(batch.moved, draft)
+    moved, beside = _arrivals(batch.moved, draft)
     asked = list(dict.fromkeys([*batch.erased, *batch.released, *moved, *batch.again]))
     values = draft.database.get_many(ROWS, [key.encode() for key in asked])
     rows = {key: row for key, row in zip(asked, values, strict=True) if row is not None}
@@ -79,17 +86,15 @@ def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
     draft.take_out({key: rows[key] for key in known if moved[key][0].state > rows[key][0] & STATE})
     _erase(erased, draft)
     _release(released, draft)
-    _merge(moved, rows, memories, draft)
+    _merge(moved, rows, beside, draft)
     _queue_again(again, draft)
     return settled
 
 
-def _arrivals(
-    chunks: Sequence[bytes], draft: Draft
-) -> tuple[dict[str, tuple[Kind, int, bytes]], dict[str, bytes]]:
+def _arrivals(chunks: Sequence[bytes], draft: Draft) -> tuple[dict[str, tuple[Kind, int, bytes]], Beside]:
     """By key: the kind, the time and the rest of each row; of several rows of one key the largest.
 
-    Also what is remembered of them.
+    Also what has come beside them.
     """
     unpacked = [moving.unpack(chunk) for chunk in chunks]
     draft.number_reasons({word for chunk in unpacked for word in chunk.reasons})
@@ -101,7 +106,11 @@ def _arrivals(
             known = arrivals.get(key)
             if known is None or known[0].state < kind.state:
                 arrivals[key] = kind, at, tail
-    return arrivals, {key: each for chunk in unpacked for key, each in chunk.memories.items()}
+    beside = Beside({}, {})
+    for chunk in unpacked:
+        beside.memories.update(chunk.memories)
+        beside.priorities.update(chunk.priorities)
+    return arrivals, beside
 
 
 def _kind(kind: moving.Kind, chunk: moving.Chunk, draft: Draft) -> Kind:
@@ -158,7 +167,7 @@ def _remove(key: str, row: bytes, before: State, after: State | None, draft: Dra
 def _merge(
     moved: dict[str, tuple[Kind, int, bytes]],
     rows: dict[str, bytes],
-    memories: Mapping[str, bytes],
+    beside: Beside,
     draft: Draft,
 ) -> None:
     put, table = draft.writes.put, draft.writes.tables[ROWS]
@@ -180,8 +189,10 @@ def _merge(
             count += before is State.PASSED
             _remove(key, row, before, None, draft)
         change.counts[state] += 1
-        if state == _DONE and key in memories:
-            draft.moved_memories[key] = memories[key]
+        if state == _DONE and key in beside.memories:
+            draft.moved_memories[key] = beside.memories[key]
+        if key in beside.priorities:
+            draft.moved_priorities[key] = beside.priorities[key]
         put(key.encode(), packed + varint(zigzag(at - birth)) + tail if is_tried else packed, table)
         if state != _QUEUED:
             continue

@@ -6,6 +6,7 @@ and is told of every visit. The same code decides in a gatherer and in a simulat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,7 @@ AGAIN_S: Final = 3600.0
 MISSING_S: Final = 86_400.0
 """How soon a page is looked for again that was not there."""
 _VERSION: Final = 1
+_PRICED: Final = 4
 
 
 class Seen(StrEnum):
@@ -48,9 +50,11 @@ class Course(NamedTuple):
     """C of the last two visits: the share of links that only one of them found."""
     grade: int = 0
     missing: int = 0
-    """Visits in a row that found nothing there."""
+    """Visits in a row that found nothing there; what comes sooner than it is looked for counts as one."""
     failed: int = 0
     """Visits in a row that failed."""
+    missing_at: float = 0.0
+    """When the first of them that count found nothing there; 0 if the last one found it."""
 
     @property
     def is_gone(self) -> bool:
@@ -130,22 +134,44 @@ class Courses:
         """How often a page changes, in changes per second, as far as is known."""
         return typical(self.populations.rates(groups, course.history))
 
+    def grade(self, course: Course, groups: Sequence[str], degree: float) -> int:
+        """The grade of a page, if it stood in its line by another policy until now."""
+        rates = self.populations.rates(groups, course.history)
+        # Of a page that was visited once nothing has changed yet.
+        change = course.change if course.history else 1.0
+        return self.timetable.grade(rates, max(change, CHANGE_FLOOR) * degree)
+
+    def price(self, sample: Sequence[tuple[Course, Sequence[str], float]]) -> None:
+        """Let the level be what some pages make it, each with its groups and degree, as they would be graded.
+
+        What a page is graded as depends on the level, if only a little: so that is done some times.
+        """
+        for _ in range(_PRICED):
+            counts = Counter(self.grade(*each) for each in sample)
+            self.timetable.restore(counts.items())
+
     def _failed(self, course: Course, at: float) -> Next:
-        wait_s = AGAIN_S * 2.0 ** min(course.failed, 20)
         after = course._replace(failed=course.failed + 1)
-        return Next(after, self._appointed(course, at, wait_s))
+        return Next(after, self._appointed(at, self._wait(course, AGAIN_S * 2.0 ** min(course.failed, 20))))
 
     def _missing(self, course: Course, at: float) -> Next:
-        after = course._replace(missing=course.missing + 1, failed=0)
+        wait_s = self._wait(course, MISSING_S)
+        since = course.missing_at if course.missing else at
+        # Whoever asks again and again within an hour is told the same, and learns nothing by it.
+        missing = min(course.missing + 1, 1 + max(0, int((at - since) / wait_s)))
+        after = course._replace(missing=max(course.missing, missing), failed=0, missing_at=since)
         if after.is_gone:
             self.timetable.leave(course.grade)
             return Next(after, None)
-        return Next(after, self._appointed(course, at, MISSING_S))
+        return Next(after, self._appointed(at, wait_s))
 
-    def _appointed(self, course: Course, at: float, wait_s: float) -> Standing:
-        """Soon, but never sooner than a page may be visited, nor later than it would be anyway."""
-        usual_s = self.timetable.interval(course.grade)
-        return Standing(APPOINTED, at + min(max(wait_s, self.timetable.least_s), usual_s))
+    def _wait(self, course: Course, wait_s: float) -> float:
+        """Not sooner than a page may be visited, nor longer than it would wait anyway."""
+        return min(max(wait_s, self.timetable.least_s), self.timetable.usual(course.grade))
+
+    @staticmethod
+    def _appointed(at: float, wait_s: float) -> Standing:
+        return Standing(APPOINTED, at + wait_s)
 
     def to_bytes(self) -> bytes:
         """What was learnt, for storing."""

@@ -37,6 +37,13 @@ class Memory:
     links: bytes = b""
     degree: float = 1.0
     """I + O, as far as is known."""
+    tried_at: float = 0.0
+    """When it was last asked for in vain; 0 if it was there the last time."""
+
+    @property
+    def asked_at(self) -> float:
+        """When it was last asked for, whatever was answered."""
+        return max(self.visited_at, self.tried_at)
 
     def conditions(self) -> bytes:
         """The header lines that ask for the page only if it is not the same any more."""
@@ -62,6 +69,7 @@ class Memory:
                 self.words,
                 self.links,
                 self.degree,
+                self.tried_at,
             ],
             use_single_float=False,
         )
@@ -127,7 +135,7 @@ def first(look: Look, course: Course, standing: Standing | None, degree: float) 
 def after(memory: Memory, found: Seen, look: Look, course: Course, standing: Standing | None) -> Memory:
     """What is remembered after another visit."""
     if found in (Seen.FAILED, Seen.MISSING):
-        return replace(memory, course=course, standing=standing)
+        return replace(memory, course=course, standing=standing, tried_at=look.at)
     if found is Seen.UNCHANGED:
         return replace(
             memory,
@@ -136,5 +144,6 @@ def after(memory: Memory, found: Seen, look: Look, course: Course, standing: Sta
             visited_at=look.at,
             etag=validator(look.etag) or memory.etag,
             modified=validator(look.modified) or memory.modified,
+            tried_at=0.0,
         )
     return first(look, course, standing, memory.degree)

@@ -58,6 +58,10 @@ _WORTH: Final[list[list[float]]] = [
 class Timetable(ABC):
     """The intervals of all pages, by their grades."""
 
+    is_paced = False
+    """Whether no more visits are begun than the budget has room for, though more pages are due: where the
+    level goes by what is learnt."""
+
     def __init__(self, every_s: float, least_s: float, most_s: float) -> None:
         if not 0 < least_s <= every_s <= most_s:
             raise ValueError(f"intervals from {least_s} s to {most_s} s cannot be {every_s} s on average")
@@ -99,6 +103,10 @@ class Timetable(ABC):
         """After how many seconds a page of a grade is visited again."""
         self.level()
         return self._intervals[grade]
+
+    def usual(self, grade: int) -> float:
+        """The same, also while every page is visited once."""
+        return self.interval(grade)
 
     def due_at(self, standing: Standing) -> float:
         """When a page is due."""
@@ -168,6 +176,8 @@ class Uniform(Timetable):
 class Anansi(Timetable):
     """When P_old, with C not below its floor, has reached a level."""
 
+    is_paced = True
+
     def grade(self, rates: Sequence[float], weight: float) -> int:
         """The larger C · (I + O), the sooner."""
         return _grade(_HEAVIEST / max(weight, 1e-9))
@@ -175,6 +185,8 @@ class Anansi(Timetable):
 
 class Adaptive(Timetable):
     """When a visit can be expected to be worth its price."""
+
+    is_paced = True
 
     def grade(self, rates: Sequence[float], weight: float) -> int:
         """By the interval after which it is, at the price of now."""
@@ -217,6 +229,10 @@ class Once(Timetable):
     def interval(self, grade: int) -> float:
         """None: who was visited since then stands behind all others, and is not due."""
         return 0.0
+
+    def usual(self, grade: int) -> float:
+        """As usual."""
+        return self._usual.interval(grade)
 
     def first(self, heads: Mapping[int, float], now: float) -> int | None:
         """Who was visited the longest ago."""

@@ -20,6 +20,8 @@ from typing import Final
 
 import trio
 
+from gcs.core.revisits.pace import FASTER
+from gcs.core.revisits.timetable import Timetable
 from gcs.core.urls import key
 from gcs.simulate.cluster.fetching import Server
 from gcs.simulate.cluster.habits import LEAST_S, Habit
@@ -77,14 +79,21 @@ def broken(
 def overdue(machine: GathererMachine, late_s: float = _LATE_S) -> list[str]:
     """Pages that a gatherer should have visited long ago; in a round, that it has not visited."""
     revisiting = machine.gatherer.crawl.revisiting if machine.gatherer is not None else None
-    if revisiting is None:
+    if revisiting is None or revisiting.next_at() > machine.world.now():
         return []
     table, now, lines = revisiting.courses.timetable, machine.world.now(), machine.disk.tables[DUE]
     if revisiting.settings.once:
         late = [place for place in lines if since_of(place) < revisiting.started]
     else:
-        late = [place for place in lines if since_of(place) + table.interval(place[0]) < now - late_s]
+        due = [(since_of(place) + table.interval(place[0]), place) for place in lines]
+        waiting = sum(at < now for at, _ in due) if table.is_paced else 0
+        late = [place for at, place in due if at < now - late_s - _caught_up_s(table, waiting)]
     return [place[_PREFIX:].decode() for place in late]
+
+
+def _caught_up_s(table: Timetable, waiting: int) -> float:
+    """How long it takes until so many pages that are due have been visited beside those that come to be."""
+    return waiting * table.every_s / ((FASTER - 1) * max(1, table.pages))
 
 
 def idle(keys: Sequence[str], server: Server) -> list[str]:
