@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -60,16 +60,22 @@ class MachineWorld(World):
             await self.wait(self.random.random() * _OFFLOAD_S)
         return done
 
-    async def until(self, event: trio.Event, seconds: float) -> None:
+    def until(self, event: trio.Event, seconds: float) -> Coroutine[Any, Any, None]:
         """Wait for an event, by the clock that jumps."""
         clock = trio.lowlevel.current_clock()
         assert isinstance(clock, JumpingClock)
-        await clock.until(event, seconds)
+        return clock.until(event, seconds)
 
     async def wait(self, seconds: float) -> None:
         """Let time pass; a machine that stands still comes back from it later."""
         await trio.sleep(seconds)
-        await self.gate()
+        if not self.is_free:
+            await self.gate()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the machine runs, so that nobody has to wait at the gate."""
+        return self.is_alive and self._running.is_set()
 
     async def gate(self) -> None:
         """Go on only while the machine runs."""
