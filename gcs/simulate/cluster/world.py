@@ -14,7 +14,7 @@ from gcs.world import World
 T = TypeVar("T")
 BEGAN: Final = 1_700_000_000.0
 """The Unix time at which every simulation begins."""
-_OFFLOAD_S: Final = 0.004
+OFFLOAD_S: Final = 0.004
 
 
 class Dead(Exception):
@@ -30,6 +30,8 @@ class MachineWorld(World):
         self.random = random
         self._offset_s, self._rate = offset_s, 1.0 + drift
         self.is_alive = True
+        self.offload_s = OFFLOAD_S
+        """How long at most it takes to have something done beside everything else, such as by the disk."""
         self._running = trio.Event()
         self._running.set()
         self._stops = 0
@@ -54,10 +56,10 @@ class MachineWorld(World):
         """A crash may come before it is done, or after that and before anybody knows."""
         before = self.random.random() < 0.5
         if before:
-            await self.wait(self.random.random() * _OFFLOAD_S)
+            await self.wait(self.random.random() * self.offload_s)
         done = work()
         if not before:
-            await self.wait(self.random.random() * _OFFLOAD_S)
+            await self.wait(self.random.random() * self.offload_s)
         return done
 
     def until(self, event: trio.Event, seconds: float) -> Coroutine[Any, Any, None]:
