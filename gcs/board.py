@@ -141,12 +141,17 @@ class Board:
         self.seeds = spaces.space(client, config, "seeds")
         self.turns = spaces.space(client, config, "turns", index=_TURNS)
         self.domains = spaces.space(client, config, "domains", index=_DOMAINS)
+        self._inboxes: dict[str, tuplespace.Space] = {}
         self.traffic = Traffic()
         """What this process has written and read here, and by `Exchange`."""
 
     def inbox(self, gatherer: str) -> tuplespace.Space:
         """Where a gatherer gets its URLs."""
-        return spaces.space(self.client, self._config, f"inbox:{gatherer}", index=_INBOX)
+        if gatherer not in self._inboxes:
+            self._inboxes[gatherer] = spaces.space(
+                self.client, self._config, f"inbox:{gatherer}", index=_INBOX
+            )
+        return self._inboxes[gatherer]
 
     def unreadable(self, gatherer: str) -> int:
         """What this process found here, and in a gatherer's inbox, in place of tuples, and dropped."""

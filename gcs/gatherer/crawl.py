@@ -75,6 +75,8 @@ LENDERS: Final = 4
 MODERATE_EVERY_S: Final = 0.005
 READY_S: Final = (0.001, 0.016)
 """How soon to look again when hosts may be asked and nobody asks them; ever later, since all are busy."""
+REST_S: Final = 1.0
+"""How long not to look when nothing is to be done, unless something comes."""
 LOCATORS: Final = 32
 RANKED: Final = 200
 """URLs of a host by which it is judged what is much there."""
@@ -211,6 +213,8 @@ class Crawl:
         self._spare = trio.lowlevel.ParkingLot()
         self._pages, self._was_read = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._over = trio.Event()
+        self._stirred = trio.Event()
+        """Set when there may be something to do that was not there when it was last looked."""
 
     @property
     def returning(self) -> Returning | None:
@@ -281,6 +285,7 @@ class Crawl:
         if self.on_hosts is not None:
             self.on_hosts(hosts)
         self.frontier.wake(hosts | dict.fromkeys(committed.hosts), self._clock())
+        self.stir()
 
     def reported(self) -> None:
         """What was seen until now was reported; what comes from now on is counted again after a new plan."""
@@ -301,6 +306,7 @@ class Crawl:
             self.upkeep.moved(ranges)
         self.frontier.release(ranges)
         self._locate_more()
+        self.stir()
 
     def came(self, ranges: Iterable[tuple[str, str | None]]) -> dict[str, bytes]:
         """What is to be kept with the last rows of ranges that have come from others."""
@@ -346,6 +352,11 @@ class Crawl:
         self._interrupted = self._interrupted or ending is Ending.INTERRUPTED
         if self._ending is None:
             self._ending = ending
+        self.stir()
+
+    def stir(self) -> None:
+        """Have it looked soon whether there is something to do, or all is over."""
+        self._stirred.set()
 
     @property
     def interrupted(self) -> bool:
@@ -648,7 +659,7 @@ class Crawl:
         soon_s = READY_S[0]
         while True:
             now = self._clock()
-            self.signs["scheduler"].answered(trio.current_time())
+            self._stirred = trio.Event()
             if now - began >= self._limits.seconds:
                 self.stop(Ending.TIME)
             self.frontier.wake_due(now)
@@ -664,9 +675,21 @@ class Crawl:
                 next_at = now + MODERATE_EVERY_S
             soon_s = min(2 * soon_s, READY_S[1]) if next_at is not None and next_at <= now else READY_S[0]
             wait_s = COMMIT_EVERY_S if next_at is None else min(max(next_at - now, soon_s), COMMIT_EVERY_S)
+            if wait_s == COMMIT_EVERY_S and self.is_idle and not self._locating:
+                wait_s = max(wait_s, min((next_at or math.inf) - now, self._next_due() - now, REST_S))
+                self.signs["scheduler"].answered(trio.current_time(), rest_s=wait_s)
+                await self._world.until(self._stirred, wait_s)
+                continue
+            self.signs["scheduler"].answered(trio.current_time())
             due = trio.current_time() + wait_s
             await trio.sleep_until(due)
             self._moderation.look(self._clock(), trio.current_time() - due, self._territory.share())
+
+    def _next_due(self) -> float:
+        """When there is something to do again though nothing comes, at the earliest; infinite for never."""
+        if self.frontier.is_looking:
+            return self._clock()
+        return min(self._store.next_due, self.frontier.next_return, self.next_visit_at)
 
     def _is_over(self) -> bool:
         """Whether nothing is left to do, or after a stop nothing is under way."""

@@ -171,6 +171,16 @@ class Frontier:
         return True
 
     @property
+    def is_looking(self) -> bool:
+        """Whether hosts in the store have not been looked at yet, or pages wait that are to fail."""
+        return self._waiting is not None or self._missed or bool(self.given_up)
+
+    @property
+    def next_return(self) -> float:
+        """When the next host comes back that was set aside; infinite if there is none."""
+        return self._returns[0][0] if self._returns else math.inf
+
+    @property
     def old(self) -> int:
         """Pages that are due again, and wait for their hosts."""
         return len(self.returning) if self.returning is not None else 0

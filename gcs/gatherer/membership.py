@@ -210,11 +210,14 @@ class Membership:
         """Beat at once when there is something to say: that it is quiet, that much was received."""
         quiet = False
         while True:
-            await trio.sleep(self._node.config.member.heartbeat_s / 10)
-            if self._exchange.received.is_set() or (not quiet and self._node.is_quiet()):
+            every_s = self._node.config.member.heartbeat_s
+            await trio.sleep(every_s / 10)
+            if quiet:  # until something comes there is nothing new to say
+                await self._node.world.until(self._exchange.received, every_s)
+            was_quiet, quiet = quiet, self._node.is_quiet()
+            if self._exchange.received.is_set() or (quiet and not was_quiet):
                 self._exchange.received = trio.Event()
                 self._wake.set()
-            quiet = self._node.is_quiet()
             if not quiet:
                 await self._node.keep_heard()
 
@@ -285,6 +288,8 @@ class Membership:
         await self._board.beat(node.id, self._beat, pulse)
         self._beat_s = trio.current_time() - began
         node.has_told_the_end = pulse.ended
+        if pulse.ended:
+            node.crawl.stir()
         self.members = await self._board.members()
         self._watch()
         self._refuse_namesakes()
@@ -446,6 +451,7 @@ class Membership:
             self._beat += 1
             await self._board.beat(node.id, self._beat, replace(self.pulse(), standing="left"))
             node.has_left = True
+            node.crawl.stir()
 
     async def _want(self, now: Mapping[str, tuple[int, bytes]]) -> None:
         """Ask for a new plan where there is a reason for one."""

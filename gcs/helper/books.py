@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from gcs.core.rulings import Rulings
 from gcs.helper.sites import Site
@@ -58,6 +59,7 @@ class SiteBooks:
         return invited.key
 
 
+@lru_cache(maxsize=4096)
 def record_name(helper: str, key: bytes) -> str:
     """Under which name the record of a helper with a key is kept."""
     return f"{helper} {hashlib.sha256(key).hexdigest()[:16]}"

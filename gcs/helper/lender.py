@@ -97,6 +97,8 @@ class Lender:
         self._clerks: dict[str, Clerk] = {}
         self._nursery: trio.Nursery | None = None
         self._out: dict[str, Out] = {}
+        self._offered = trio.Event()
+        """Set when something is lent."""
         self._probes = 0
         self._parting_at: float | None = None
         self.account = Account()
@@ -237,6 +239,7 @@ class Lender:
         out.claimed_by = until
         out.stranger = self._books.record(out.desk) if not out.desk.startswith("@") else ""
         self._out[bundle.id] = out
+        self._offered.set()
         self._probes += out.desk.startswith("@")
         self._clerk(out.desk).offer(out)
 
@@ -290,11 +293,14 @@ class Lender:
             ready = [key for key in trust.again if key not in self._crawl.under_way]
             if ready:
                 trust.queued(await self._again(ready))
-            await trio.sleep(_SWEEP_EVERY_S)
+            await trio.sleep(_SWEEP_EVERY_S if trust.again else _TEND_EVERY_S)
 
     async def _sweep(self) -> None:
         """End the loans whose time is over."""
         while True:
+            self._offered = trio.Event()
+            if not self._out and not self.scrutiny.has_cases:
+                await self._world.until(self._offered, _TEND_EVERY_S)
             await trio.sleep(_SWEEP_EVERY_S)
             now = trio.current_time()
             if self._crawl.is_ending:

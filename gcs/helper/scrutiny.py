@@ -113,6 +113,11 @@ class Scrutiny:
         return key in self._by_key
 
     @property
+    def has_cases(self) -> bool:
+        """Whether something is not decided yet."""
+        return bool(self._cases)
+
+    @property
     def weight(self) -> int:
         """About how many bytes are held back."""
         return sum(case.weight for case in self._cases)

@@ -114,8 +114,9 @@ def _kept(gatherer: Gatherer, sizes: Sizes) -> Iterator[tuple[str, int, int]]:
     # Others are awake for an errand only.
     yield "hosts are awake", sum(bool(site.window) for site in sites), sizes.awake
     for site in sites:
-        yield f"URLs of {site.host!r} are at hand", len(site.window), sizes.window + at_once
-        yield f"URLs of {site.host!r} are passed over", len(site.parked), sizes.parked + sizes.window
+        if len(site.window) > sizes.window + at_once or len(site.parked) > sizes.parked + sizes.window:
+            yield f"URLs of {site.host!r} are at hand", len(site.window), sizes.window + at_once
+            yield f"URLs of {site.host!r} are passed over", len(site.parked), sizes.parked + sizes.window
     lent = _PARTS_AT_ONCE * node.config.helpers.bundle
     yield "pages are unread", len(crawling._unread), 2 * sizes.unread + lent
     waiting = sizes.batch + sizes.read_at_once + at_once * (1 + sizes.dropped_at_once) + lent

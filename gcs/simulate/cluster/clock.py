@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
 from typing import Any, Final
@@ -75,6 +75,9 @@ class JumpingClock(trio.abc.Clock):
         return 0.0
 
     async def _wait(self, deadline: float, event: trio.Event | None) -> None:
+        if deadline <= self._now or (event is not None and event.is_set()):
+            await trio.lowlevel.checkpoint()
+            return
         task = trio.lowlevel.current_task()
         entry = _Waiting(task, event)
         heappush(self._waiting, (deadline, next(self._numbers), entry))
@@ -83,23 +86,19 @@ class JumpingClock(trio.abc.Clock):
         await trio.lowlevel.wait_task_rescheduled(entry.abort)
         entry.end()
 
-    async def sleep_until(self, deadline: float) -> None:
+    # These are no coroutines but give one: each that waits for another one costs something when it goes on.
+
+    def sleep_until(self, deadline: float) -> Coroutine[Any, Any, None]:
         """As `trio.sleep_until`."""
-        if deadline <= self._now:
-            await trio.lowlevel.checkpoint()
-        else:
-            await self._wait(deadline, None)
+        return self._wait(deadline, None)
 
-    async def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
         """As `trio.sleep`."""
-        await self.sleep_until(self._now + seconds)
+        return self._wait(self._now + seconds, None)
 
-    async def until(self, event: trio.Event, seconds: float) -> None:
+    def until(self, event: trio.Event, seconds: float) -> Coroutine[Any, Any, None]:
         """As `World.until`."""
-        if event.is_set() or seconds <= 0:
-            await trio.lowlevel.checkpoint()
-        else:
-            await self._wait(self._now + seconds, event)
+        return self._wait(self._now + seconds, event)
 
     @contextmanager
     def in_force(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ import trio
 from gcs.simulate.cluster.faults import LONGEST_S, OF_HOSTS, Fault, Kind
 from gcs.simulate.cluster.machines import GathererMachine, Machine
 from gcs.simulate.cluster.network import WAY_S
+from gcs.simulate.cluster.world import OFFLOAD_S
 
 if TYPE_CHECKING:
     from gcs.simulate.cluster.trial import Trial
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 LOST_SHARE = 0.4
 """Of the requests of a network that loses some."""
 LONG_WAY_S = 1.5
+SLOW_S = 3.0
+"""What waits for a disk that is slow takes no longer."""
 _ORDERED_WITHIN_S = 60.0
 
 
@@ -77,6 +80,8 @@ class Disasters:
                 gatherer.disk.is_full = True
                 await trio.sleep(for_s)
                 gatherer.disk.is_full = False
+            case Kind.SLOW:
+                await self._slow_down(gatherer, for_s)
             case Kind.DRAIN if gatherer.gatherer is not None:
                 board, to = self._trial.board, gatherer.identity
                 await board.order(to, "drain", "drain", {}, within_s=_ORDERED_WITHIN_S)
@@ -105,6 +110,14 @@ class Disasters:
         await trio.sleep(for_s)
         world.go_on()
         self.pauses.append((machine.name, began, trio.current_time()))
+
+    async def _slow_down(self, gatherer: GathererMachine, for_s: float) -> None:
+        """Let its disk be slow; one that is slow for long is killed, while something waits for the disk."""
+        gatherer.world.offload_s = SLOW_S
+        await trio.sleep(for_s)
+        if for_s > LONGEST_S / 2:
+            await self._restart(gatherer, for_s / 4)
+        gatherer.world.offload_s = OFFLOAD_S
 
     async def _restart(self, machine: Machine, after_s: float) -> None:
         if not machine.is_running:

@@ -40,6 +40,8 @@ class Kind(StrEnum):
     """Redis dies, and comes back without its last second."""
     FULL = "full"
     """The disk of a gatherer is full for a while."""
+    SLOW = "slow"
+    """The disk of a gatherer is slow: what waits for it takes up to seconds. After long it is killed, too."""
     JOIN = "join"
     """One more gatherer begins."""
     DRAIN = "drain"

@@ -29,12 +29,12 @@ from gcs.simulate.cluster.disk import Disk
 from gcs.simulate.cluster.fetching import Server, SimulatedFetching
 from gcs.simulate.cluster.lies import Lies
 from gcs.simulate.cluster.network import Link, Redis
+from gcs.simulate.cluster.reading import READERS
 from gcs.simulate.cluster.world import Dead, MachineWorld
 from gcs.store.errors import StoreError
 from gcs.store.moving import unpack
 from gcs.store.records import Batch, Committed, State
 from gcs.store.store import Store
-from gcs.summary.plugins import Plugins
 from gcs.summary.records import Document
 from tuplespace import TupleSpaceError
 
@@ -43,7 +43,6 @@ DRIFT: Final = 1e-3
 OFFSET_S: Final = 2.0
 """And wrong by so much, from the beginning."""
 _SAY_EVERY_S: Final = 5.0
-_READERS: Final = Plugins()
 _SETTLED: Final = frozenset({State.DONE, State.DROPPED})
 
 
@@ -76,7 +75,9 @@ class Machine:
     @contextmanager
     def _living(self) -> Iterator[trio.CancelScope]:
         """One life; what a dead machine raises while it falls over is nobody's concern."""
-        before, self.world = self.link, self._new_world()
+        before, offload_s = self.link, self.world.offload_s
+        self.world = self._new_world()
+        self.world.offload_s = offload_s
         self.link = Link(self.world, self._redis, self._config.redis.timeout_s)
         self.link.is_cut, self.link.lossy, self.link.way_s = before.is_cut, before.lossy, before.way_s
         self.starts += 1
@@ -254,7 +255,7 @@ class GathererMachine(Machine):
                     fetching = SimulatedFetching(self._server, self.world, self.name)
                     board = Board(client, config, self.world)
                     self.gatherer = Gatherer(
-                        config, store, fetching, board, open_desk, readers=_READERS, world=self.world
+                        config, store, fetching, board, open_desk, readers=READERS, world=self.world
                     )
                     self._watch(self.gatherer)
                     self.ending = await self.gatherer.run()

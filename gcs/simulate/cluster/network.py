@@ -89,15 +89,18 @@ class Link:
 
     async def there_and_back(self, call: Callable[[], Awaitable[T]], *, patience_s: float | None = None) -> T:
         """Have something done, as far as the network lets us."""
-        await self._world.gate()
+        world = self._world
+        if not world.is_free:
+            await world.gate()
         patience_s = min(self._timeout_s, patience_s or self._timeout_s)
-        chance, way_s = self._world.random.random(), self._world.random.random() * self.way_s
+        chance, way_s = world.random.random(), world.random.random() * self.way_s
         await self._pass(patience_s, way_s, lost=chance < self.lossy / 2)
         result = await call()
         is_lost = chance > 1 - self.lossy / 2
         if not self.is_up or is_lost:
             await self._pass(patience_s, 0.0, lost=True)
-        await self._world.gate()
+        if not world.is_free:
+            await world.gate()
         if is_lost and chance > 1 - self.lossy / 4:
             raise OutcomeUnknown("the simulated server has not answered")
         return result
@@ -113,7 +116,8 @@ class Link:
             await trio.sleep(min(left_s, 0.25))
             if lost and left_s < patience_s / 2:
                 lost = False  # it was repeated, and got through
-        await self._world.gate()
+        if not self._world.is_free:
+            await self._world.gate()
 
 
 class LinkedBackend:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -14,7 +14,7 @@ from gcs.world import World
 T = TypeVar("T")
 BEGAN: Final = 1_700_000_000.0
 """The Unix time at which every simulation begins."""
-_OFFLOAD_S: Final = 0.004
+OFFLOAD_S: Final = 0.004
 
 
 class Dead(Exception):
@@ -30,6 +30,8 @@ class MachineWorld(World):
         self.random = random
         self._offset_s, self._rate = offset_s, 1.0 + drift
         self.is_alive = True
+        self.offload_s = OFFLOAD_S
+        """How long at most it takes to have something done beside everything else, such as by the disk."""
         self._running = trio.Event()
         self._running.set()
         self._stops = 0
@@ -54,22 +56,28 @@ class MachineWorld(World):
         """A crash may come before it is done, or after that and before anybody knows."""
         before = self.random.random() < 0.5
         if before:
-            await self.wait(self.random.random() * _OFFLOAD_S)
+            await self.wait(self.random.random() * self.offload_s)
         done = work()
         if not before:
-            await self.wait(self.random.random() * _OFFLOAD_S)
+            await self.wait(self.random.random() * self.offload_s)
         return done
 
-    async def until(self, event: trio.Event, seconds: float) -> None:
+    def until(self, event: trio.Event, seconds: float) -> Coroutine[Any, Any, None]:
         """Wait for an event, by the clock that jumps."""
         clock = trio.lowlevel.current_clock()
         assert isinstance(clock, JumpingClock)
-        await clock.until(event, seconds)
+        return clock.until(event, seconds)
 
     async def wait(self, seconds: float) -> None:
         """Let time pass; a machine that stands still comes back from it later."""
         await trio.sleep(seconds)
-        await self.gate()
+        if not self.is_free:
+            await self.gate()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the machine runs, so that nobody has to wait at the gate."""
+        return self.is_alive and self._running.is_set()
 
     async def gate(self) -> None:
         """Go on only while the machine runs."""
