@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gcs import config
 from gcs.child import Child, ChildDied, started
 from gcs.core.query import BadQuery, parse
-from gcs.core.urls import part
+from gcs.core.urls import key, part
 from gcs.core.words import Words
+from gcs.errors import UsageError
+from gcs.gatherer.parts import Fleet
 from gcs.index import DIRECTORY, FORGOTTEN
 from gcs.index.engine import Reader, Writer
 from gcs.index.entries import Entry
@@ -22,8 +27,10 @@ from gcs.index.feed import forgotten, with_forgotten
 from gcs.index.making import make
 from gcs.index.records import Forgotten, NoIndex, Position
 from gcs.index.searching import Searcher, search_directory
-from gcs.index.service import Indexing
+from gcs.index.service import LOOK_EVERY_S, Indexing
+from gcs.index.texts import Texts
 from gcs.operate.parts import host_prefix
+from gcs.store.directory import Room
 from gcs.store.records import Batch
 from gcs.store.store import Store
 from tests.effort import examples
@@ -78,7 +85,7 @@ def test_the_index_finds_what_a_query_holds_of(
 
 
 def _found(store: Store, text: str) -> list[str]:
-    return sorted(each.url for each in Searcher(store.directory, store).search(parse(text), 50).found)
+    return sorted(each.url for each in Searcher.of(store).search(parse(text), 50).found)
 
 
 async def _filled(store: Store) -> None:
@@ -102,7 +109,7 @@ def test_pages_are_found_from_journal_and_files(tmp_path: Path) -> None:
         keep(store, pages[20:])
         trio.run(_filled, store)
         assert _found(store, "word17 OR word3 OR word25") == [pages[n].url for n in (17, 25, 3)]
-        assert Searcher(store.directory, store).search(parse("words"), 5).total == 30
+        assert Searcher.of(store).search(parse("words"), 5).total == 30
     found = search_directory(tmp_path / "s", "title:number words", 10, 20)
     assert (found.total, found.pages, len(found.found)) == (30, 30, 10)
     one = search_directory(tmp_path / "s", "word7", 10, 0).found[0]
@@ -133,6 +140,99 @@ def test_the_newest_visit_counts(tmp_path: Path) -> None:
         assert _found(store, "before") == ["http://a.example/2"]
         assert _found(store, "after") == ["http://a.example/0"]
         assert Reader(store.directory / DIRECTORY, Words()).pages == 2
+
+
+def test_a_page_that_another_has_found_gone_is_not_found(tmp_path: Path) -> None:
+    """A page that changed hands, and is gone or another one since, is not found as it was."""
+    directory = tmp_path / "crawl"
+    directory.mkdir()
+    Fleet(gatherers=2, settings=(), private=True, own_server=True).remember(directory)
+    urls = [f"http://a.example/{n}" for n in range(3)]
+    with opened(directory / "1") as store:
+        keep(store, [entry(url, "en", "old", "before") for url in urls])
+        trio.run(_filled, store)
+    with opened(directory / "2") as store:
+        keep(store, [entry(urls[0], "", "", "", at_us=5, status=410)])
+        keep(store, [entry(urls[1], "en", "new", "after", at_us=6)])
+        trio.run(_filled, store)
+        reader = Reader(store.directory / DIRECTORY, Words())
+        assert (reader.pages, len(reader.newest(map(key, urls)))) == (1, 2)
+    found = search_directory(directory, "before OR after", 10, 0)
+    assert {each.url: each.title for each in found.found} == {urls[1]: "new", urls[2]: "old"}
+    assert found.pages == 4
+
+
+def test_a_page_that_comes_while_somebody_searches_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed after a search began, and is found by it, is read from the journal as it is then."""
+    with opened(tmp_path / "s") as store:
+        keep(store, [entry("http://a.example/0", "en", "t", "every")])
+        trio.run(_filled, store)
+        find = Reader.find
+
+        def later(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.setattr(Reader, "find", find)
+            keep(store, [entry("http://a.example/1", "en", "t", "every")])
+            trio.run(_filled, store)
+            return find(*arguments, **options)
+
+        monkeypatch.setattr(Reader, "find", later)
+        assert len(search_directory(tmp_path / "s", "every", 10, 0).found) == 2
+
+
+def test_a_journal_that_becomes_a_file_while_it_is_read(tmp_path: Path) -> None:
+    """Rows that were in the journal when files were listed, and in a file when it is read, are shown."""
+    with opened(tmp_path / "s") as store:
+        keep(store, [entry(f"http://a.example/{n}", "en", "t", "every") for n in range(3)])
+
+        class Flushed:
+            def packed(self, kind: str, number: int) -> bytes | None:
+                return store.packed(kind, number)
+
+            def waiting(self, kind: str) -> list[tuple[int, int]]:
+                store.flush_segments(everything=True)
+                return store.waiting(kind)
+
+        assert sorted(Texts(store.directory).read([0, 2], Flushed())) == [0, 2]
+
+
+def test_an_index_waits_while_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While less is free than is to be kept free nothing is indexed; then all is."""
+    free = [1 << 30]
+    monkeypatch.setattr(Room, "free_bytes", lambda _: free[0])
+
+    async def waited(store: Store) -> None:
+        indexing = Indexing(store)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(indexing.run)
+            assert not await indexing.caught_up(3 * LOOK_EVERY_S)
+            free[0] = 1 << 30
+            assert await indexing.caught_up(60)
+            nursery.cancel_scope.cancel()
+
+    settings = config.Store(keep_free_bytes=1 << 20, pages="none")
+    with Store.open(tmp_path / "s", settings, resume=False) as store:
+        keep(store, [entry("http://a.example/0", "en", "t", "every")])
+        free[0] = 0
+        trio.run(waited, store)
+        assert _found(store, "every") == ["http://a.example/0"]
+
+
+def test_an_index_that_is_damaged_is_told_of(tmp_path: Path) -> None:
+    """Of an index that cannot be read one sentence says that it can be removed; also of one in use."""
+    with opened(tmp_path / "s") as store:
+        keep(store, [entry("http://a.example/0", "en", "t", "every")])
+    make(tmp_path / "s", lambda _: None)
+    writer = Writer(tmp_path / "s" / DIRECTORY, Words())
+    with pytest.raises(UsageError, match="another process"):
+        make(tmp_path / "s", lambda _: None)
+    writer.close()
+    (tmp_path / "s" / DIRECTORY / "meta.json").write_text("{")
+    with pytest.raises(UsageError, match="remove it"):
+        make(tmp_path / "s", lambda _: None)
+    shutil.rmtree(tmp_path / "s" / DIRECTORY)
+    assert make(tmp_path / "s", lambda _: None) == {"stores": 1, "summaries": 1}
 
 
 def test_what_was_forgotten_is_not_found(tmp_path: Path) -> None:
@@ -193,7 +293,7 @@ def test_nothing_is_lost_or_twice_when_the_worker_is_killed(
     with opened(tmp_path / "s", segment_rows=100_000) as store:
         trio.run(disturbed, store)
         assert len(workers) >= 3
-        assert Searcher(store.directory, store).search(parse("every"), 10).total == 150
+        assert Searcher.of(store).search(parse("every"), 10).total == 150
         assert len(_found(store, "w17")) == 5
 
 

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcs import config
+from gcs.board import Board
 from gcs.config import Config
 from gcs.core.profiles import Profiles
 from gcs.core.query import BadQuery, Query, parse
@@ -29,6 +30,7 @@ from gcs.fetch.client import unguarded
 from gcs.fetch.transport import Transport
 from gcs.index.feed import journalled
 from gcs.index.records import Position
+from gcs.operate import profiles as operate
 from gcs.profiles import book as books
 from gcs.profiles.book import Book
 from gcs.profiles.courier import Courier, failed
@@ -287,9 +289,45 @@ def test_pages_from_before_a_profile_are_passed_over(tmp_path: Path) -> None:
         assert passing.answer("files", 0) == (Position(covered(store.segments(SUMMARIES)[0]).tail, 5), [])
 
 
+def test_a_profile_that_is_another_one_is_tried_at_once() -> None:
+    """Who names another target for a profile that was set aside need not say that it is to be tried again."""
+
+    async def replaced() -> tuple[State, State]:
+        async with memory.connect(memory.Server()) as client:
+            board, said = Board(client, Config()), {"name": "trains", "query": "railway", "kind": "webhook"}
+            book = Book(client, Config())
+            await operate.add(board, Config(), **said, target="http://a.example/")
+            await book.set_state("trains", State(delivered=3, failures=9, why="it is down", aside=True))
+            before = await book.state("trains")
+            await operate.add(board, Config(), **said, target="http://b.example/")
+            return before, await book.state("trains")
+
+    before, after = _run(replaced)
+    assert before.aside
+    assert after == State(delivered=3)
+
+
+async def test_a_server_for_mail_that_cannot_be_is_a_failure_like_others() -> None:
+    """A server for mail whose port is no number is told of, and nothing else fails."""
+    profile = replace(PROFILE, kind="email", target="reader@b.example")
+    settings = config.Profiles(smtp="smtp://127.0.0.1:port", sender="gcs@a.example")
+    async with Transport(unguarded(Config().fetch)) as transport:
+        assert "ValueError" in (await Targets(settings, transport).deliver(profile, _match(1)) or "")
+
+
 @pytest.mark.parametrize(
     ("kind", "target"),
-    [("webhook", "ftp://x/"), ("webhook", "x"), ("email", "nobody"), ("jsonl", "here.jsonl"), ("atom", "")],
+    [
+        ("webhook", "ftp://x/"),
+        ("webhook", "x"),
+        ("webhook", "http://[::1"),
+        ("webhook", "http://a.example:port/"),
+        ("webhook", "http://name:word@a.example/"),
+        ("email", "nobody"),
+        ("jsonl", "here.jsonl"),
+        ("atom", ""),
+        ("atom", "/"),
+    ],
 )
 def test_targets_that_cannot_be(kind: str, target: str) -> None:
     """What could never be delivered to is refused at once."""

@@ -11,18 +11,21 @@ long that takes: they should be rare, and how rare each is is learnt from the pa
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from gcs.core.query import EXACT, All, Paper, Query, Some, Terms
-from gcs.core.words import Words
+from gcs.core.words import Words, rules
 
 SAMPLED: Final = 8
 """Of so many pages the signs of one are counted."""
 ENOUGH: Final = 500
 """After so many counted pages the anchors are chosen anew, and again after each time `_AGAIN` as many."""
 _AGAIN: Final = 8
+_MEMORY: Final = 100_000
+"""Words of a language of which is remembered what they become."""
+_FEW: Final = 10
 _EXACT_SHARE: Final = {"host": 0.001, "lang": 0.3, "type": 0.9}
 _UNSEEN: Final = 0.01
 """The share of pages that is expected to have a word of which nothing is known yet."""
@@ -43,39 +46,47 @@ class Profiles:
         self._sampled, self._enough = sampled, enough
         self._choose_at = enough
         leaves = [terms for query in self._queries for terms in query.leaves()]
-        self._exact = {terms.field for terms in leaves if terms.field in EXACT}
+        self._exact: dict[str, dict[str, str]] = {}
+        """The values of exact fields that any query names, each with its sign."""
+        for terms in leaves:
+            if terms.field in EXACT:
+                value = terms.words[0]
+                self._exact.setdefault(terms.field, {})[value] = _sign(terms.field, value)
         self._known = {word for terms in leaves if terms.field not in EXACT for word in terms.words}
 
     def matches(self, paper: Paper) -> list[str]:
         """The names of those that hold of a page, in the order in which they were given."""
-        lookup = self._languages.get(paper.language)
+        # One lookup for all languages without rules, or there would be as many as pages can name.
+        language = rules(paper.language)
+        lookup = self._languages.get(language)
         if lookup is None:
-            lookup = self._languages[paper.language] = self._lookup(paper.language)
-        signs = self._signs(paper)
+            lookup = self._languages[language] = self._lookup(language)
+        terms = lookup.terms(paper.vocabulary())
+        signs = terms.union(
+            [
+                known[value]
+                for name, known in self._exact.items()
+                for value in paper.exact[name]
+                if value in known
+            ]
+        )
         found = [number for number in lookup.candidates(signs) if self._queries[number].holds(paper)]
-        self._learn(signs, lookup)
+        self._learn(terms)
         return [self._names[number] for number in sorted(found)]
 
-    def _signs(self, paper: Paper) -> set[str]:
-        orders, stems = paper.orders, self._words.stems(paper.language)
-        # A word of a URL is compared as it is written: if it is the one that is wanted, so is its stem.
-        signs = {stems[word] for word in orders["url"]}
-        signs.update(orders["title"], orders["about"], orders["text"])
-        signs.update([_sign(name, value) for name in self._exact for value in paper.exact[name]])
-        return signs
-
-    def _learn(self, signs: set[str], lookup: _Lookup) -> None:
+    def _learn(self, terms: set[str]) -> None:
         self._pages += 1
         if self._pages % self._sampled:
             return
         self._counted += 1
-        self._seen.update(signs & lookup.known)
+        self._seen.update(terms)
         if self._counted >= self._choose_at:
             self._choose_at *= _AGAIN
             self._languages.clear()
 
     def _lookup(self, language: str) -> _Lookup:
-        lookup = _Lookup({self._words.stem(word, language) for word in self._known})
+        stems = self._words.stems(language)
+        lookup = _Lookup({stems[word] for word in self._known}, stems)
         for query in self._queries:
             needed, anchors = self._needed(query, language), self._anchors(query, language)[1]
             lookup.add(needed, {anchor: self._second(anchor, needed) for anchor in anchors})
@@ -125,30 +136,56 @@ class Profiles:
         return (self._seen[sign] + 0.1) / self._counted
 
 
+class _Terms(dict[str, str]):
+    """What words become in one language: a term that queries name, or "" for all that none does."""
+
+    def __init__(self, known: Collection[str], stems: Mapping[str, str]) -> None:
+        super().__init__()
+        self._known, self._stems = known, stems
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MEMORY:
+            self.clear()
+        stem = self._stems[word]
+        term = self[word] = stem if stem in self._known else ""
+        return term
+
+
 class _Lookup:
     """The queries by their anchors, for pages in one language."""
 
-    def __init__(self, known: set[str]) -> None:
-        self.known = known
-        """All terms that any query names."""
-        self._by_anchor: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    def __init__(self, known: Collection[str], stems: Mapping[str, str]) -> None:
+        """Queries name some terms; only those are signs."""
+        self._terms = _Terms(known, stems)
+        self._by_anchor: dict[str, dict[str, list[int]]] = {}
+        """For each anchor, by a sign that is asked for before others, the queries."""
         self._needed: list[frozenset[str]] = []
 
     def add(self, needed: frozenset[str], anchors: Mapping[str, str]) -> None:
         """Let the next query be found by its anchors, each with a sign that is asked for before others."""
         for anchor, second in anchors.items():
-            self._by_anchor[anchor].append((len(self._needed), second))
+            self._by_anchor.setdefault(anchor, {}).setdefault(second, []).append(len(self._needed))
         self._needed.append(needed)
+
+    def terms(self, words: Iterable[str]) -> set[str]:
+        """The terms that words of a page become, of those that any query names.
+
+        A word of a URL is compared as it is written: if it is the one that is wanted, so is its stem.
+        """
+        found = set(map(self._terms.__getitem__, words))
+        found.discard("")
+        return found
 
     def candidates(self, signs: set[str]) -> set[int]:
         """The queries that may hold of a page with some signs."""
-        needed = self._needed
-        return {
-            number
-            for anchor in self._by_anchor.keys() & signs
-            for number, second in self._by_anchor[anchor]
-            if second in signs and needed[number] <= signs
-        }
+        needed, found = self._needed, set[int]()
+        for anchor in self._by_anchor.keys() & signs:
+            seconds = self._by_anchor[anchor]
+            # To look for a few signs takes less than to find all that both have.
+            for second in seconds if len(seconds) < _FEW else seconds.keys() & signs:
+                if second in signs:
+                    found.update([number for number in seconds[second] if needed[number] <= signs])
+        return found
 
 
 def _sign(field: str, value: str) -> str:

@@ -17,6 +17,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from gcs.core.words import Words, folding
@@ -42,17 +43,31 @@ class BadQuery(ValueError):
 
 
 class Paper:
-    """A page as queries see it: the terms of each field, and the values of those that have values."""
+    """A page as queries see it: the terms of each field, and the values of those that have values.
 
-    __slots__ = ("exact", "language", "orders", "words")
+    Words are cut once, and become terms when a field is first asked for: most pages are of no query.
+    """
+
+    __slots__ = ("_cut", "_orders", "exact", "language", "words")
 
     def __init__(
         self, words: Words, language: str, texts: Mapping[str, str], exact: Mapping[str, Sequence[str]]
     ) -> None:
         self.words, self.language, self.exact = words, language, exact
-        self.orders = {
-            name: words.terms(text, "" if name == "url" else language) for name, text in texts.items()
-        }
+        self._cut = {name: words.words(text) for name, text in texts.items() if text}
+        self._orders: dict[str, list[str]] = {}
+
+    def order(self, name: str) -> list[str]:
+        """The terms of a field, in their order."""
+        found = self._orders.get(name)
+        if found is None:
+            stems = self.words.stems("" if name == "url" else self.language)
+            found = self._orders[name] = [stems[word] for word in self._cut.get(name, ())]
+        return found
+
+    def vocabulary(self) -> Iterator[str]:
+        """The words of all fields, as they are before they become terms."""
+        return chain.from_iterable(self._cut.values())
 
 
 class Query(ABC):
@@ -83,7 +98,7 @@ class Terms(Query):
     def _is_in(self, paper: Paper, name: str) -> bool:
         language = "" if name == "url" else paper.language
         wanted = [paper.words.stem(word, language) for word in self.words]
-        there = paper.orders.get(name, ())
+        there = paper.order(name)
         return wanted[0] in there and (len(wanted) == 1 or follows(there, wanted))
 
     def leaves(self) -> Iterator[Terms]:

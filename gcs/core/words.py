@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from operator import add
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -63,7 +64,8 @@ _ALGORITHMS: Final[Mapping[str, str]] = MappingProxyType(
 LANGUAGES: Final = frozenset(_ALGORITHMS)
 """Those with rules for stems."""
 
-_PLAIN: Final = re.compile("[a-z0-9]+")
+_PLAIN: Final = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
+"""What characters of ASCII become before words are cut at spaces."""
 # Vowel signs and accents that stand apart belong to their words; Python's \w leaves them out.
 _MARKS: Final = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
@@ -110,14 +112,14 @@ class Words:
     def terms(self, text: str, language: str = "") -> list[str]:
         """The terms of a text in a language, in their order."""
         stems = self.stems(language)
-        if text.isascii():
-            return [stems[word] for word in _PLAIN.findall(text.lower())]
         return [stems[word] for word in self.words(text)]
 
     def words(self, text: str) -> list[str]:
         """The words of a text, as they are written but for case; bigrams where there are no spaces."""
+        if text.isascii():
+            return text.translate(_PLAIN).split()
         folded = folding(text)
-        words = _WORD.findall(folded)
+        words: list[str] = _WORD.findall(folded)
         if _ANY_UNSPACED.search(folded) is None:
             return words
         return [term for word in words for term in _parts(word)]
@@ -136,17 +138,20 @@ class Words:
 
     def stems(self, language: str) -> Mapping[str, str]:
         """What words become in a language, by word; any word can be looked up."""
-        stems = self._stems.get(language)
+        # One for all languages without rules, or there would be as many as pages can name.
+        name = rules(language)
+        stems = self._stems.get(name)
         if stems is None:
-            # One for all languages without rules, or there would be as many as pages can name.
-            name = _ALGORITHMS.get(folding(language))
-            if name is None:
-                stems = self._stems.get("")
-                if stems is None:
-                    stems = self._stems[""] = _Stems(str)
-                return stems
-            stems = self._stems[language] = _Stems(Stemmer(name, 0).stemWord)
+            stems = self._stems[name] = _Stems(Stemmer(_ALGORITHMS[name], 0).stemWord if name else str)
         return stems
+
+
+def rules(language: str) -> str:
+    """The language by whose rules words of a language become stems; "" if there are none for it."""
+    if language in _ALGORITHMS:
+        return language
+    folded = folding(language)
+    return folded if folded in _ALGORITHMS else ""
 
 
 def folding(text: str) -> str:
@@ -158,14 +163,16 @@ def folding(text: str) -> str:
 
 def _parts(word: str) -> list[str]:
     """A word, or the pairs of characters of its parts without spaces."""
+    if word.isascii():
+        return [word]
     if _ALL_UNSPACED.fullmatch(word) is not None:
-        return [word[at : at + 2] for at in range(len(word) - 1)] or [word]
+        return [*map(add, word, word[1:])] or [word]
     if _ANY_UNSPACED.search(word) is None:
         return [word]
     found: list[str] = []
     for run in _RUN.findall(word):
         if len(run) > 1 and _ANY_UNSPACED.match(run):
-            found += [run[at : at + 2] for at in range(len(run) - 1)]
+            found += map(add, run, run[1:])
         else:
             found.append(run)
     return found

@@ -54,7 +54,7 @@ class Searches:
         if self._searcher is None:
             store = self._node.store
             try:
-                self._searcher = Searcher(store.directory, store)
+                self._searcher = Searcher.of(store)
             except NoIndex:
                 if is_embedded(self._node.config):
                     return None

@@ -3,7 +3,8 @@
 It has postings and positions of terms that `gcs.core.words` has made, and no texts: those are in the
 summaries that the store keeps anyway, and a page's place among them is all that is kept beside its terms.
 What has come into the index is one entry of it too, committed with the rest: after a crash it is what it says
-it is.
+it is. Of a page that is gone the index has when that was found, and no terms: another gatherer's index, from
+which it cannot leave, may have the page as it was.
 
 A term says of which language it is a stem. A word of a query is looked for as a stem of each language that
 the index has, so that the same pages are found as `Query.holds` says.
@@ -20,13 +21,15 @@ from typing import Final
 import tantivy
 
 from gcs.core.query import EXACT, WORDED, All, Query, Some, Terms
-from gcs.core.words import LANGUAGES, Words, folding
+from gcs.core.words import LANGUAGES, Words, rules
 from gcs.index.entries import Entry
 from gcs.index.records import Forgotten, Found, Hit, NoIndex, Position
 
 VERSION: Final = "1"
 _VERSION_FILE: Final = "gcs-index"
 _POSITION: Final = "\0position"
+_GONE: Final = "\0gone"
+"""No key begins like these two, which stand among the keys."""
 _WEIGHTS: Final[Mapping[str, float]] = {"title": 4.0, "about": 2.0, "text": 1.0, "url": 1.0}
 _HEAP_BYTES: Final = 32 << 20
 _KEYS_AT_ONCE: Final = 10_000
@@ -71,7 +74,10 @@ class Reader:
     @property
     def pages(self) -> int:
         """How many there are."""
-        return max(0, self._searcher().num_docs - 1)
+        searcher = self._searcher()
+        asked = tantivy.Query.term_query(self._index.schema, "key", _GONE)
+        gone = searcher.search(asked, 1, count=True).count  # type: ignore[attr-defined] # as below
+        return max(0, searcher.num_docs - 1 - int(gone))
 
     def position(self) -> Position:
         """What has come into it."""
@@ -90,7 +96,7 @@ class Reader:
         return Found(int(result.count), hits)  # type: ignore[attr-defined] # its stub leaves that out
 
     def newest(self, keys: Iterable[str]) -> dict[str, int]:
-        """When each of some pages was fetched that the index has, by key."""
+        """When each of some pages was fetched that the index has, or was found to be gone, by key."""
         searcher, found = self._searcher(), dict[str, int]()
         for key in keys:
             hits = searcher.search(tantivy.Query.term_query(self._index.schema, "key", key), 1).hits
@@ -139,7 +145,7 @@ class Writer:
         last = {entry.key: (number, entry) for number, entry in visits}
         for key, (number, entry) in last.items():
             self._writer.delete_documents_by_term("key", key)
-            if entry.is_there and not any(each.covers(key, entry.fetched_us) for each in self._forgotten):
+            if not any(each.covers(key, entry.fetched_us) for each in self._forgotten):
                 self._writer.add_document(self._document(number, entry))
         self._writer.delete_documents_by_term("key", _POSITION)
         self._writer.add_document(_placed(tantivy.Document(key=_POSITION), position.rows, position.entry))
@@ -147,7 +153,9 @@ class Writer:
         self.position = position
 
     def _document(self, row: int, entry: Entry) -> tantivy.Document:
-        terms, language, tag = self._words.terms, entry.language, _tag(folding(entry.language))
+        if not entry.is_there:
+            return _placed(tantivy.Document(key=[entry.key, _GONE]), row, entry.fetched_us)
+        terms, language, tag = self._words.terms, entry.language, _tag(rules(entry.language))
         texts = {
             name: " ".join(terms(text)) if name == "url" else _joined(tag, terms(text, language))
             for name, text in entry.texts().items()
@@ -162,7 +170,7 @@ class Writer:
 
 def _tag(language: str) -> str:
     """What a term of a language with rules for stems begins with, so that it is found by no other's stems."""
-    return f"{language}:" if language in LANGUAGES else ""
+    return f"{language}:" if language else ""
 
 
 def _joined(tag: str, terms: Sequence[str]) -> str:
@@ -190,7 +198,8 @@ def _covered(index: tantivy.Index, forgotten: Forgotten) -> Iterator[tantivy.Que
     same = takewhile(lambda pair: pair[0] == pair[1], zip(start, end or "", strict=False))
     prefix = "".join(each for each, _ in same)
     keys = [key for key, _ in index.searcher().terms_with_prefix("key", prefix)]
-    chosen = [key for key in keys if key != _POSITION and start <= key and (end is None or key < end)]
+    special = (_POSITION, _GONE)
+    chosen = [key for key in keys if key not in special and start <= key and (end is None or key < end)]
     times = tantivy.Query.range_query(
         index.schema, "fetched", tantivy.FieldType.Unsigned, 0, forgotten.before_us, include_upper=False
     )

@@ -39,6 +39,8 @@ class Following(ABC):
     def __init__(self, store: Path) -> None:
         self._store = store
         self._reading: _Reading | None = None
+        self._rows: dict[Path, int] = {}
+        """How many each file has; files never change."""
 
     @abstractmethod
     def at(self) -> Position:
@@ -77,7 +79,7 @@ class Following(ABC):
         """The file that has what is next, without what was taken in of it."""
         before = 0
         for path in files(self._store, SUMMARIES):
-            entries, count = covered(path), pq.read_metadata(path).num_rows
+            entries, count = covered(path), self._count(path)
             if entries.tail > at.entry:
                 done = max(0, at.rows - before)
                 if self.is_wanted(path):
@@ -85,6 +87,11 @@ class Following(ABC):
                 return _Reading(iter(()), at, entries.tail, count - done)
             before += count
         return None
+
+    def _count(self, path: Path) -> int:
+        if path not in self._rows:
+            self._rows[path] = pq.read_metadata(path).num_rows
+        return self._rows[path]
 
     def is_wanted(self, path: Path) -> bool:
         """Whether anything in a file is to be taken in; if not, its rows are only counted."""

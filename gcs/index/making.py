@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gcs.errors import UsageError
 from gcs.gatherer import parts
-from gcs.index import FORGOTTEN
+from gcs.index import DIRECTORY, FORGOTTEN
 from gcs.index.feed import forgotten
 from gcs.index.records import Position
 from gcs.index.worker import Filling
@@ -27,8 +27,11 @@ def make(directory: Path, tell: Callable[[str], None]) -> Mapping[str, object]:
 def _fill(store: Path, tell: Callable[[int], None]) -> Position:
     try:
         filling = Filling(store)
-    except ValueError:
-        raise UsageError(f"{store}: its index is being filled by another process.") from None
+    except ValueError as error:
+        if "lock" in str(error).lower():
+            raise UsageError(f"{store}: its index is being filled by another process.") from None
+        place = store / DIRECTORY
+        raise UsageError(f"{place} cannot be read; remove it, and it is made anew: {error}") from None
     with View(store) as view:
         filling.forget(forgotten(view.get_meta(FORGOTTEN)))
         first = view.journal(SUMMARIES).head

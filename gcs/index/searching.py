@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from gcs.index.entries import Shown
 from gcs.index.records import NoIndex
 from gcs.index.results import Result, Results, merged, understood, without_stale
 from gcs.index.texts import Journal, Texts
+from gcs.store.store import Store
 from gcs.store.view import View
 
 _TITLE: Final = 200
@@ -26,16 +28,23 @@ _TITLE: Final = 200
 class Searcher:
     """Answers searches of one store."""
 
-    def __init__(self, store: Path, journal: Journal) -> None:
-        """Raises NoIndex if it has no index."""
+    def __init__(self, store: Path, journal: Callable[[], AbstractContextManager[Journal]]) -> None:
+        """Raises NoIndex if it has no index. `journal` opens the journal as it is then."""
         self._words = Words()
         self._reader = Reader(store / DIRECTORY, self._words)
         self._texts, self._journal = Texts(store), journal
 
+    @classmethod
+    def of(cls, store: Store) -> Searcher:
+        """Of a store that is open in this process."""
+        return cls(store.directory, lambda: nullcontext(store))
+
     def search(self, query: Query, count: int) -> Results:
         """The best pages of a query, so many at most."""
         found = self._reader.find(query, count)
-        entries = self._texts.read([hit.row for hit in found.hits], self._journal)
+        # What is found was committed before: so the journal is opened after that.
+        with self._journal() as journal:
+            entries = self._texts.read([hit.row for hit in found.hits], journal)
         looked_for = wanted(query)
         results = [
             self._result(entries[hit.row], hit.score, looked_for)
@@ -75,25 +84,23 @@ class Searcher:
 def search_directory(directory: Path, text: str, limit: int, offset: int) -> Results:
     """Search what is kept in a directory, also while it is crawled into; raises UsageError."""
     query = understood(text)
-    with _searchers(directory) as searchers:
-        results = merged(each.search(query, offset + limit) for each in searchers)
-        if len(searchers) > 1:
-            keys = [each.key for each in results.found[: offset + limit]]
-            times = [searcher.newest(keys) for searcher in searchers]
-            results = without_stale(results, {k: max(t.get(k, 0) for t in times) for k in keys})
+    searchers = _searchers(directory)
+    results = merged(each.search(query, offset + limit) for each in searchers)
+    if len(searchers) > 1:
+        keys = [each.key for each in results.found[: offset + limit]]
+        times = [searcher.newest(keys) for searcher in searchers]
+        results = without_stale(results, {k: max(t.get(k, 0) for t in times) for k in keys})
     return Results(results.total, results.pages, results.found[offset : offset + limit])
 
 
-@contextmanager
-def _searchers(directory: Path) -> Iterator[list[Searcher]]:
-    with ExitStack() as views:
-        found = []
-        for store in parts.parts(directory):
-            with suppress(NoIndex):
-                found.append(Searcher(store, views.enter_context(View(store))))
-        if not found:
-            raise UsageError(
-                f"{directory} has no index; `gcs index --into {directory}` makes one, and a crawl with "
-                "-s index.engine=embedded keeps one."
-            )
-        yield found
+def _searchers(directory: Path) -> list[Searcher]:
+    found = []
+    for store in parts.parts(directory):
+        with suppress(NoIndex):
+            found.append(Searcher(store, partial(View, store)))
+    if not found:
+        raise UsageError(
+            f"{directory} has no index; `gcs index --into {directory}` makes one, and a crawl with "
+            "-s index.engine=embedded keeps one."
+        )
+    return found

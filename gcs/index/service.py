@@ -39,6 +39,7 @@ class Indexing:
         self._moved = trio.Event()
         self._told: bytes | None = None
         """What was forgotten, as the worker knows it."""
+        self._has_room = True
 
     @property
     def behind(self) -> int:
@@ -78,6 +79,9 @@ class Indexing:
                 position = await worker.ask("forget", [*map(tuple, forgotten(stored))])
                 self._told = stored
                 self._at(position)
+            if not await trio.to_thread.run_sync(self._found_room):
+                await trio.sleep(LOOK_EVERY_S)
+                continue
             at = self.position.entry
             packed = await trio.to_thread.run_sync(partial(journalled, self._store, at))
             if packed:
@@ -86,3 +90,12 @@ class Indexing:
                 self._at(await worker.ask("files", self._store.journal(SUMMARIES).head))
             else:
                 await trio.sleep(LOOK_EVERY_S)
+
+    def _found_room(self) -> bool:
+        """Whether the disk has room; what is kept free is for the crawl, which waits as well without it."""
+        has_room = self._store.has_room()
+        if has_room != self._has_room:
+            self._has_room = has_room
+            said = "there is room again for the index" if has_room else "the disk is full; the index waits"
+            self._log.warning(said)
+        return has_room

@@ -111,7 +111,7 @@ class Texts:
             return found
         first = covered(paths[-1]).tail if paths else 0
         waiting = [(number, rows) for number, rows in journal.waiting(SUMMARIES) if number >= first]
-        if waiting and waiting[0][0] != first:
+        if not waiting or waiting[0][0] != first:
             return None
         before = 0
         for number, rows in waiting:

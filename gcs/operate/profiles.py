@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from gcs.board import Board
 from gcs.config import Config
@@ -42,6 +41,8 @@ async def add(board: Board, config: Config, *, name: str, query: str, kind: str,
     book = _book(board, config)
     is_new = await book.profile(name) is None
     await book.add(Profile(name=name, query=query, kind=kind, target=target, added=time.time()))
+    if not is_new:  # it may go elsewhere now
+        await book.set_state(name, (await book.state(name)).afresh())
     said = "is matched from now on" if is_new else "is another one from now on"
     return Answer({"profile": name, "is_new": is_new}, [f"{name} {said}."])
 
@@ -59,7 +60,7 @@ async def retry(board: Board, config: Config, *, name: str) -> Answer:
     book = _book(board, config)
     await _known(book, name)
     state = await book.state(name)
-    await book.set_state(name, replace(state, failures=0, failing_since=0.0, not_before=0.0, aside=False))
+    await book.set_state(name, state.afresh())
     waiting = await book.waiting(name)
     return Answer(
         {"profile": name, "waiting": waiting}, [f"{counted(waiting, 'match', 'matches')} tried again."]

@@ -159,6 +159,13 @@ class Book:
         found = await self.space.rdp("state", name, bytes)
         return State.from_bytes(bytes(found[2])) if found else State()  # type: ignore[arg-type] # the same
 
+    async def states(self) -> dict[str, State]:
+        """How those of all profiles go of which something was tried, by name."""
+        return {
+            str(row[1]): State.from_bytes(bytes(row[2]))  # type: ignore[arg-type] # the same
+            async for row in self.space.scan("state", str, bytes)
+        }
+
     async def set_state(self, name: str, state: State, *, fence: Fence | None = None) -> None:
         """Say how they go."""
         said = ("state", name, state.to_bytes())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Self
 
 import msgpack
@@ -103,3 +103,7 @@ class State(_Record):
     """Whether it has failed for too long, and is not tried any more until somebody says so."""
     left_out: int = 0
     """Matches that were not kept, since too many waited."""
+
+    def afresh(self) -> State:
+        """The same, to be tried at once as if nothing had failed."""
+        return replace(self, failures=0, failing_since=0.0, not_before=0.0, why="", aside=False)

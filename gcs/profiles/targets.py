@@ -41,16 +41,23 @@ _TIMEOUT_S: Final = 30.0
 def refusal(kind: str, target: str) -> str:
     """What is wrong with a target, in a sentence; "" if nothing is."""
     if kind == "webhook":
-        parts = urlsplit(target)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_web(target):
             return f"{target} is no URL that a web hook could have, such as https://example.org/hook."
     elif kind == "email":
         name, at, host = target.rpartition("@")
         if not (name and at and host) or not target.isprintable() or " " in target:
             return f"{target} is no address for mail."
-    elif not Path(target).is_absolute():
+    elif not Path(target).is_absolute() or not Path(target).name or "\0" in target:
         return f"{target} has to be a path from the root on, on the machines of the gatherers."
     return ""
+
+
+def _is_web(target: str) -> bool:
+    try:
+        url = httpx.URL(target)
+    except httpx.InvalidURL:
+        return False
+    return url.scheme in ("http", "https") and bool(url.host) and not url.userinfo
 
 
 class Targets:
@@ -87,7 +94,7 @@ class Targets:
         work = partial(_send, self._settings.smtp, message)
         try:
             await trio.to_thread.run_sync(work, abandon_on_cancel=True)
-        except (OSError, smtplib.SMTPException) as error:
+        except (OSError, smtplib.SMTPException, ValueError) as error:  # a name or a port that cannot be
             return f"{type(error).__name__}: {error}"
         return None
 

@@ -145,9 +145,13 @@ class Room:
         """Raise DiskFull if there is too little; looks at most once a second while there is enough."""
         if now - self._checked_at < _CHECK_EVERY_S:
             return
-        if self.free_bytes() < self._keep_free_bytes:
+        if not self.is_enough():
             raise no_room(self._directory)
         self._checked_at = now
+
+    def is_enough(self) -> bool:
+        """Whether as many bytes are free as are to be kept so; raises StoreError likewise."""
+        return self.free_bytes() >= self._keep_free_bytes
 
     def free_bytes(self) -> int:
         """How much there is; raises StoreError where the disk does not say."""

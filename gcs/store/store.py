@@ -514,6 +514,10 @@ class Store:
         """How much room is left on the disk; raises StoreError where it does not say."""
         return self._room.free_bytes()
 
+    def has_room(self) -> bool:
+        """Whether there is room for anything but what the store itself has under way."""
+        return self._room.is_enough()
+
     def statistics(self) -> StoreStatistics:
         """How much there is of everything."""
         return StoreStatistics(
