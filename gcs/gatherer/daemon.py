@@ -32,6 +32,7 @@ from gcs.index.upkeep import is_embedded
 from gcs.notify import Notifier
 from gcs.process import Process
 from gcs.profiles import service as profiling
+from gcs.sources.chosen import asking, reach_of, schedule_of
 from gcs.store.store import Store
 
 
@@ -56,8 +57,10 @@ def check(config: Config) -> Config:
             "redis.url must name the Redis where the gatherers of this crawl meet, such as "
             "-s redis.url=redis://localhost; `gcs crawl -n 3` needs none."
         )
-    if not config.fetch.allow:
+    if not config.fetch.allow and not config.sources.any:
         require_agent(config)
+    reach_of(config.sources)
+    schedule_of(config)
     Admission(config, year=datetime.now(UTC).year)
     table_of(config.revisit)
     return config
@@ -98,7 +101,7 @@ async def _gather(
     read_config: Callable[[], Config],
     monitored: Endpoint,
 ) -> ExitCode:
-    gatherer = Gatherer(config, store, transport, board, open_desk)
+    gatherer = Gatherer(config, store, asking(config, transport), board, open_desk)
     profiles = profiling.Service(config, board.client, store)
     node, membership = gatherer.node, gatherer.membership
     service = Service(node, membership, gatherer.exchange, notifier, read_config)

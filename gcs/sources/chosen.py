@@ -1,0 +1,78 @@
+"""The sources that an operator has chosen, by the configuration or by naming one as a seed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from gcs import config
+from gcs.config import Config
+from gcs.core import sources
+from gcs.core.sources import FILE, Reach, Schedule, file_url
+from gcs.core.urls import Rejected, canonical
+from gcs.errors import ConfigError
+from gcs.fetch.fetching import Fetching
+from gcs.settings import duration_s
+from gcs.sources.fetching import Source, Sources
+from gcs.sources.files import Files
+
+
+def asking(configured: Config, web: Fetching) -> Fetching:
+    """What a crawl asks with: the transport itself if there are no sources."""
+    settings, fetch = configured.sources, configured.fetch
+    by_scheme: dict[str, Source] = {}
+    if settings.files:
+        roots = [path_of(each) for each in settings.files]
+        by_scheme[FILE] = Files(roots, max_body_bytes=fetch.max_body_bytes)
+    if not by_scheme:
+        return web
+    may_ask = bool(fetch.agent or fetch.allow)
+    return Sources(web, by_scheme, timeout_s=fetch.timeout_s, asks_web=may_ask)
+
+
+def reach_of(settings: config.Sources) -> Reach:
+    """How far links of sources may lead; raises ConfigError for a root that cannot be one."""
+    paths = [path_of(each) for each in settings.files]
+    paths += [os.path.realpath(path) for path in paths]
+    return Reach((file_url(path, is_directory=False) for path in paths), to_web=settings.follow)
+
+
+def schedule_of(configured: Config) -> Schedule:
+    """After how long sources are visited again; raises ConfigError for what cannot be."""
+    parts: dict[str, float] = {}
+    for text in configured.sources.every:
+        part, _, length = text.rpartition("=")
+        try:
+            url = file_url(path_of(part), is_directory=False) if part.startswith("/") else canonical(part)
+            parts[url] = duration_s(length)
+        except ValueError as error:  # Rejected is one
+            raise ConfigError(f"sources.every: {text} cannot be used: {error}.") from None
+    if parts and not configured.revisit.is_on:
+        raise ConfigError(
+            "sources.every needs a revisit.policy, such as adaptive, for what it does not name."
+        )
+    return Schedule(parts)
+
+
+def path_of(root: str) -> bytes:
+    """The path of a directory of the configuration; raises ConfigError."""
+    if not root.startswith("file:"):
+        return b"/" + os.path.normpath(os.fsencode(root)).lstrip(b"/")
+    try:
+        return b"/" + b"/".join(filter(None, sources.names(canonical(root))))
+    except Rejected as error:
+        raise ConfigError(f"sources.files: {root} cannot be used: {error}.") from None
+
+
+def named(configured: Config, seeds: Sequence[str]) -> list[str]:
+    """The settings with which the sources may be used that somebody has named as seeds."""
+    settings, reach = configured.sources, reach_of(configured.sources)
+    wanted: list[str] = []
+    for seed in seeds:
+        try:
+            url = canonical(seed)
+        except Rejected:
+            continue  # it is refused where all seeds are looked at
+        if url.startswith("file:") and not reach.has(url):
+            wanted.append(url)
+    return [f"sources.files={' '.join([*settings.files, *wanted])}"] if wanted else []
