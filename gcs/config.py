@@ -116,6 +116,10 @@ _ROOT = Text(
     r"(/|file:///)\S*",
     "the path of a directory, such as /srv/docs, without spaces; with spaces as file:///srv/my%20docs",
 )
+_DATABASE = Address(
+    r"[a-z0-9][a-z0-9_-]{0,62}=[a-z0-9+_]+:/\S+",
+    'a name and the address that SQLAlchemy has for it, such as "shop=postgresql+psycopg://user:password@host/shop"',
+)
 _SCHEDULE = Text(
     r"(/|[a-z]+://)\S*=[0-9.]+[a-z][0-9a-z.]*",
     "a source, or a part of one, and after how long it is visited again, such as /srv/docs=1h",
@@ -191,13 +195,15 @@ class Sources(_Section):
     """What is crawled beside the web."""
 
     files: Annotated[tuple[str, ...], Several(_ROOT)] = ()
+    databases: Annotated[tuple[str, ...], Several(_DATABASE)] = ()
+    rows: Annotated[int, Number(0, 4_000)] = 100
     every: Annotated[tuple[str, ...], Several(_SCHEDULE)] = ()
     follow: Annotated[bool, Flag()] = False
 
     @property
     def any(self) -> bool:
         """Whether there are any."""
-        return bool(self.files)
+        return bool(self.files or self.databases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

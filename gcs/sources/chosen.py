@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from gcs import config
 from gcs.config import Config
 from gcs.core import sources
-from gcs.core.sources import FILE, Reach, Schedule, file_url
+from gcs.core.sources import DATABASE, FILE, Reach, Schedule, file_url
 from gcs.core.urls import Rejected, canonical
 from gcs.errors import ConfigError
 from gcs.fetch.fetching import Fetching
 from gcs.settings import duration_s
+from gcs.sources.databases import Databases
 from gcs.sources.fetching import Source, Sources
 from gcs.sources.files import Files
 
@@ -24,6 +25,12 @@ def asking(configured: Config, web: Fetching) -> Fetching:
     if settings.files:
         roots = [path_of(each) for each in settings.files]
         by_scheme[FILE] = Files(roots, max_body_bytes=fetch.max_body_bytes)
+    if settings.databases:
+        by_scheme[DATABASE] = Databases(
+            dict(each.split("=", 1) for each in settings.databases),
+            rows=settings.rows,
+            timeout_s=fetch.timeout_s,
+        )
     if not by_scheme:
         return web
     may_ask = bool(fetch.agent or fetch.allow)
@@ -34,7 +41,9 @@ def reach_of(settings: config.Sources) -> Reach:
     """How far links of sources may lead; raises ConfigError for a root that cannot be one."""
     paths = [path_of(each) for each in settings.files]
     paths += [os.path.realpath(path) for path in paths]
-    return Reach((file_url(path, is_directory=False) for path in paths), to_web=settings.follow)
+    roots = [file_url(path, is_directory=False) for path in paths]
+    roots += [f"{DATABASE}://{each.partition('=')[0]}/" for each in settings.databases]
+    return Reach(roots, to_web=settings.follow)
 
 
 def schedule_of(configured: Config) -> Schedule:
