@@ -116,6 +116,13 @@ _ROOT = Text(
     r"(/|file:///)\S*",
     "the path of a directory, such as /srv/docs, without spaces; with spaces as file:///srv/my%20docs",
 )
+_NEWS = Text(
+    r"(nntps?|s?news)://[^\s@]+",
+    "a news server, or a group of one, such as nntps://news.example.org/comp.lang.c, without a password",
+)
+_LOGIN = Secret(
+    r"[^\s:]+:\S+@[^\s@]+", "a user, a password and the host that they are for: user:password@host"
+)
 _DATABASE = Address(
     r"[a-z0-9][a-z0-9_-]{0,62}=[a-z0-9+_]+:/\S+",
     'a name and the address that SQLAlchemy has for it, such as "shop=postgresql+psycopg://user:password@host/shop"',
@@ -195,6 +202,8 @@ class Sources(_Section):
     """What is crawled beside the web."""
 
     files: Annotated[tuple[str, ...], Several(_ROOT)] = ()
+    news: Annotated[tuple[str, ...], Several(_NEWS)] = ()
+    logins: Annotated[tuple[str, ...], Several(_LOGIN)] = ()
     databases: Annotated[tuple[str, ...], Several(_DATABASE)] = ()
     rows: Annotated[int, Number(0, 4_000)] = 100
     every: Annotated[tuple[str, ...], Several(_SCHEDULE)] = ()
@@ -203,7 +212,7 @@ class Sources(_Section):
     @property
     def any(self) -> bool:
         """Whether there are any."""
-        return bool(self.files or self.databases)
+        return bool(self.files or self.news or self.databases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

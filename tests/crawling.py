@@ -52,9 +52,9 @@ async def crawl(
 ) -> Ending:
     """Crawl in this event loop, to the end or a limit; a directory with a crawl in it is resumed."""
     visitor = Visitor(config, targets_of(config), Admission(config, year=datetime.now(UTC).year))
-    async with transport or Transport(config.fetch) as fetching:
+    async with transport or Transport(config.fetch) as web, asking(config, web) as fetching:
         with Store.open(directory, config.store, resume=True) as store:
-            running = Crawl(config, store, asking(config, fetching), visitor, Expansion(), limits=limits)
+            running = Crawl(config, store, fetching, visitor, Expansion(), limits=limits)
             running.seed(visitor.seeds(seeds))
             return await running.run()
 

@@ -17,6 +17,7 @@ from gcs.board import Board
 from gcs.config import Config
 from gcs.endpoint import Endpoint
 from gcs.errors import ConfigError, ExitCode
+from gcs.fetch.fetching import Fetching
 from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import Ending
@@ -76,6 +77,7 @@ async def _run(
     async with (
         endpoint.opened(config.metrics.listen) as monitored,
         Transport(config.fetch) as transport,
+        asking(config, transport) as asks,
         spaces.connect(config, config.redis.url) as client,
         desks.opened(config, client) as open_desk,
     ):
@@ -88,20 +90,22 @@ async def _run(
             finely=is_embedded(config),
         ) as store:
             board = Board(client, config)
-            return await _gather(config, store, transport, board, open_desk, notifier, read_config, monitored)
+            given = (board, open_desk, notifier, read_config, monitored)
+            return await _gather(config, store, transport, asks, *given)
 
 
 async def _gather(
     config: Config,
     store: Store,
     transport: Transport,
+    asks: Fetching,
     board: Board,
     open_desk: OpenDesk,
     notifier: Notifier,
     read_config: Callable[[], Config],
     monitored: Endpoint,
 ) -> ExitCode:
-    gatherer = Gatherer(config, store, asking(config, transport), board, open_desk)
+    gatherer = Gatherer(config, store, asks, board, open_desk)
     profiles = profiling.Service(config, board.client, store)
     node, membership = gatherer.node, gatherer.membership
     service = Service(node, membership, gatherer.exchange, notifier, read_config)

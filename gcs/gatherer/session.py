@@ -92,7 +92,11 @@ def spare_the_collector() -> None:
 async def _crawl(config: Config, request: Request) -> ExitCode:
     seeds = checked(config, request, begun=(request.directory / "format").exists())
     given = read_expansion(request.expansion) if request.expansion else None
-    async with endpoint.opened(config.metrics.listen) as monitored, Transport(config.fetch) as transport:
+    async with (
+        endpoint.opened(config.metrics.listen) as monitored,
+        Transport(config.fetch) as transport,
+        asking(config, transport) as asks,
+    ):
         private = await are_private(config, transport, seeds)
         if not private:
             require_agent(config)
@@ -120,7 +124,6 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
             )
             visitor = Visitor(config, targets_of(config), admission, plugins.load(structlog.get_logger()))
             expansion = _expansion(store, given)
-            asks = asking(config, transport)
             running = Crawl(config, store, asks, visitor, expansion, limits=request.limits)
             kept = {SETTINGS: msgpack.packb(list(request.settings)), PRIVATE: b"yes" if private else b""}
             running.seed(visitor.seeds(seeds), kept)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from gcs import config
 from gcs.config import Config
 from gcs.core import sources
-from gcs.core.sources import DATABASE, FILE, Reach, Schedule, file_url
+from gcs.core.sources import DATABASE, FILE, NNTP, NNTPS, Reach, Schedule, file_url
 from gcs.core.urls import Rejected, canonical
 from gcs.errors import ConfigError
 from gcs.fetch.fetching import Fetching
@@ -16,9 +18,11 @@ from gcs.settings import duration_s
 from gcs.sources.databases import Databases
 from gcs.sources.fetching import Source, Sources
 from gcs.sources.files import Files
+from gcs.sources.news import News
 
 
-def asking(configured: Config, web: Fetching) -> Fetching:
+@asynccontextmanager
+async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
     """What a crawl asks with: the transport itself if there are no sources."""
     settings, fetch = configured.sources, configured.fetch
     by_scheme: dict[str, Source] = {}
@@ -31,10 +35,29 @@ def asking(configured: Config, web: Fetching) -> Fetching:
             rows=settings.rows,
             timeout_s=fetch.timeout_s,
         )
+    news = News(
+        dict(map(_login, settings.logins)),
+        context=lambda: ssl.create_default_context(cafile=fetch.tls_ca),
+        max_body_bytes=fetch.max_body_bytes,
+        connect_timeout_s=fetch.connect_timeout_s,
+    )
+    if settings.news:
+        by_scheme |= {NNTP: news, NNTPS: news}
     if not by_scheme:
-        return web
+        yield web
+        return
     may_ask = bool(fetch.agent or fetch.allow)
-    return Sources(web, by_scheme, timeout_s=fetch.timeout_s, asks_web=may_ask)
+    try:
+        yield Sources(web, by_scheme, timeout_s=fetch.timeout_s, asks_web=may_ask)
+    finally:
+        await news.aclose()
+
+
+def _login(text: str) -> tuple[str, tuple[str, str]]:
+    """The host, and user and password there."""
+    said, _, host = text.rpartition("@")
+    user, _, password = said.partition(":")
+    return host, (user, password)
 
 
 def reach_of(settings: config.Sources) -> Reach:
@@ -42,8 +65,17 @@ def reach_of(settings: config.Sources) -> Reach:
     paths = [path_of(each) for each in settings.files]
     paths += [os.path.realpath(path) for path in paths]
     roots = [file_url(path, is_directory=False) for path in paths]
+    roots += [_server(each) for each in settings.news]
     roots += [f"{DATABASE}://{each.partition('=')[0]}/" for each in settings.databases]
     return Reach(roots, to_web=settings.follow)
+
+
+def _server(text: str) -> str:
+    """The canonical URL of a news server, or of a group; raises ConfigError."""
+    try:
+        return canonical(text)
+    except Rejected as error:
+        raise ConfigError(f"sources.news: {text} cannot be used: {error}.") from None
 
 
 def schedule_of(configured: Config) -> Schedule:
@@ -76,12 +108,17 @@ def path_of(root: str) -> bytes:
 def named(configured: Config, seeds: Sequence[str]) -> list[str]:
     """The settings with which the sources may be used that somebody has named as seeds."""
     settings, reach = configured.sources, reach_of(configured.sources)
-    wanted: list[str] = []
+    files, news = list(settings.files), list(settings.news)
     for seed in seeds:
         try:
             url = canonical(seed)
         except Rejected:
             continue  # it is refused where all seeds are looked at
-        if url.startswith("file:") and not reach.has(url):
-            wanted.append(url)
-    return [f"sources.files={' '.join([*settings.files, *wanted])}"] if wanted else []
+        if reach.has(url):
+            continue
+        if url.startswith(f"{FILE}:"):
+            files.append(url)
+        elif url.startswith((f"{NNTP}:", f"{NNTPS}:")):
+            news.append(url)
+    found = [f"sources.files={' '.join(files)}"] if len(files) > len(settings.files) else []
+    return [*found, f"sources.news={' '.join(news)}"] if len(news) > len(settings.news) else found
