@@ -259,13 +259,18 @@ def crawl(
     from gcs.gatherer import parts, session
     from gcs.gatherer.crawl import Limits
     from gcs.gatherer.seeds import read_seeds
+    from gcs.sources.chosen import named
 
     if monitor and (directory / "format").exists():
         raise UsageError(
             f"{directory} was begun by one gatherer alone; leave --monitor out to go on with it."
         )
     gatherers = parts.number(directory, asked, resume=resume)
-    loaded = invocation.load_again(session.settings_of(directory) if resume else ())
+    before = session.settings_of(directory) if resume else ()
+    loaded = invocation.load_again(before)
+    if allowed := named(loaded.config, urls):
+        invocation = replace(invocation, overrides=(*invocation.overrides, *allowed))
+        loaded = invocation.load_again(before)
 
     limits = Limits(max_pages or math.inf, math.inf if max_time is None else max_time)
     every = [*urls, *(read_seeds(seeds) if seeds else ())]

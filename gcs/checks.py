@@ -12,17 +12,21 @@ from gcs.config import Config
 from gcs.core.robots import Rules, Standing
 from gcs.core.urls import surt
 from gcs.domains import registered_domain
+from gcs.errors import UsageError
 from gcs.fetch.outcome import Failure, Origin
 from gcs.fetch.robots import RobotsCache
 from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.seeds import target_of
+from gcs.sources.chosen import reach_of
 
 
 def url(config: Config, text: str) -> Mapping[str, object]:
     """Its canonical form, its place in the URL tree, and whose it is."""
     target = target_of(config, text)
     origin, path = Origin.split(target.url)
+    reach = reach_of(config.sources)
+    source = {} if target.url.startswith("http") else {"is_allowed": reach.has(target.url)}
     return {
         "url": target.url,
         "surt": surt(target.url),
@@ -30,6 +34,7 @@ def url(config: Config, text: str) -> Mapping[str, object]:
         "port": origin.port,
         "path": path,
         "domain": registered_domain(origin.host),
+        **source,
     }
 
 
@@ -43,6 +48,8 @@ def scope(config: Config, text: str, *, depth: int = 0) -> Mapping[str, object]:
 def robots(config: Config, text: str) -> Mapping[str, object]:
     """What the host's robots.txt says about it now; asks the host."""
     target = target_of(config, text)
+    if not target.url.startswith("http"):
+        raise UsageError(f"{text} is on no web server: only those have a robots.txt.")
     rules, failure = trio.run(_rules, config, Origin.split(target.url)[0])
     return {
         "url": target.url,

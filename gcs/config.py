@@ -112,6 +112,25 @@ _SMTP = Address(
     r"|smtps?://\S+", 'the address of a server for mail such as "smtp://user:password@host:25", or empty'
 )
 _MAIL = Text(r"[^\s@<>]+@[^\s@<>]+", 'an address for mail such as "gcs@example.org"')
+_ROOT = Text(
+    r"(/|file:///)\S*",
+    "the path of a directory, such as /srv/docs, without spaces; with spaces as file:///srv/my%20docs",
+)
+_NEWS = Text(
+    r"(nntps?|s?news)://[^\s@]+",
+    "a news server, or a group of one, such as nntps://news.example.org/comp.lang.c, without a password",
+)
+_LOGIN = Secret(
+    r"[^\s:]+:\S+@[^\s@]+", "a user, a password and the host that they are for: user:password@host"
+)
+_DATABASE = Address(
+    r"[a-z0-9][a-z0-9_-]{0,62}=[a-z0-9+_]+:/\S+",
+    'a name and the address that SQLAlchemy has for it, such as "shop=postgresql+psycopg://user:password@host/shop"',
+)
+_SCHEDULE = Text(
+    r"(/|[a-z]+://)\S*=[0-9.]+[a-z][0-9a-z.]*",
+    "a source, or a part of one, and after how long it is visited again, such as /srv/docs=1h",
+)
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
 _PASSWORD = Secret(r".*", "a string")
 
@@ -176,6 +195,24 @@ class Fetch(_Section):
     max_ratio: Annotated[int, Number(1, 100_000)] = 200
     dns_lifetime_s: Annotated[float, Duration(0, 86_400)] = 300.0
     dns_concurrency: Annotated[int, Number(1, 1_000)] = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Sources(_Section):
+    """What is crawled beside the web."""
+
+    files: Annotated[tuple[str, ...], Several(_ROOT)] = ()
+    news: Annotated[tuple[str, ...], Several(_NEWS)] = ()
+    logins: Annotated[tuple[str, ...], Several(_LOGIN)] = ()
+    databases: Annotated[tuple[str, ...], Several(_DATABASE)] = ()
+    rows: Annotated[int, Number(0, 4_000)] = 100
+    every: Annotated[tuple[str, ...], Several(_SCHEDULE)] = ()
+    follow: Annotated[bool, Flag()] = False
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return bool(self.files or self.news or self.databases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -372,6 +409,7 @@ class Config:
 
     crawl: Crawl = field(default_factory=Crawl)
     fetch: Fetch = field(default_factory=Fetch)
+    sources: Sources = field(default_factory=Sources)
     store: Store = field(default_factory=Store)
     revisit: Revisit = field(default_factory=Revisit)
     summary: Summary = field(default_factory=Summary)

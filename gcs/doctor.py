@@ -19,6 +19,7 @@ from gcs.config import Config
 from gcs.errors import ExitCode
 from gcs.native import is_compiled
 from gcs.settings import size
+from gcs.sources.chosen import path_of
 from tuplespace import Unavailable
 from tuplespace.embedded import find_binary
 
@@ -57,6 +58,7 @@ def examine(config: Config, directory: Path, *, name: str = "localhost") -> Iter
     yield disk(config, directory)
     yield dns(name)
     yield agent(config)
+    yield from files(config)
     yield compiled_part()
     yield from redis_server(config)
 
@@ -113,6 +115,19 @@ def agent(config: Config) -> Finding:
         )
         return Finding("agent", Grade.WARNING, sentence)
     return Finding("agent", Grade.OK, f'sites see "{config.fetch.agent}".')
+
+
+def files(config: Config) -> Iterator[Finding]:
+    """Whether the directories that are crawled are there, and can be read."""
+    for root in config.sources.files:
+        path = path_of(root)
+        what, shown = "files", os.fsdecode(path)
+        if not os.path.lexists(path):
+            yield Finding(what, Grade.ERROR, f"{shown} (sources.files) is not there; is it mounted?")
+        elif not os.access(path, os.R_OK):
+            yield Finding(what, Grade.ERROR, f"{shown} (sources.files) cannot be read by this user.")
+        else:
+            yield Finding(what, Grade.OK, f"{shown} can be read.")
 
 
 def compiled_part() -> Finding:

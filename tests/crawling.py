@@ -22,11 +22,11 @@ from gcs.core.tree import Expansion
 from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import Crawl, Ending, Limits
-from gcs.gatherer.links import Targets
-from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.seeds import targets_of
 from gcs.gatherer.visit import Visitor
 from gcs.simulate.verdict import Verdict, judge
 from gcs.simulate.web import Web
+from gcs.sources.chosen import asking
 from gcs.store.store import Store
 
 ROOT = Path(__file__).parent.parent
@@ -51,9 +51,8 @@ async def crawl(
     transport: Transport | None = None,
 ) -> Ending:
     """Crawl in this event loop, to the end or a limit; a directory with a crawl in it is resumed."""
-    targets = Targets(cleaning(config))
-    visitor = Visitor(config, targets, Admission(config, year=datetime.now(UTC).year))
-    async with transport or Transport(config.fetch) as fetching:
+    visitor = Visitor(config, targets_of(config), Admission(config, year=datetime.now(UTC).year))
+    async with transport or Transport(config.fetch) as web, asking(config, web) as fetching:
         with Store.open(directory, config.store, resume=True) as store:
             running = Crawl(config, store, fetching, visitor, Expansion(), limits=limits)
             running.seed(visitor.seeds(seeds))

@@ -19,7 +19,7 @@ LEASE = 'a duration from 100ms to 1d, written like "1m30s"'
 TUPLE = 'a size from 1KiB to 8MiB, written like "512KiB"'
 DELIVERIES = 'a whole number from 1 to 65535, or "none" for no limit'
 SECTION_NAMES = (
-    "crawl, fetch, store, revisit, summary, redis, space, member, exchange, rebalance, helpers, "
+    "crawl, fetch, sources, store, revisit, summary, redis, space, member, exchange, rebalance, helpers, "
     "placement, partition, rank, index, profiles, log, metrics, monitor"
 )
 

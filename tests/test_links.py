@@ -31,7 +31,8 @@ HREFS = st.one_of(
 def expected(page: str, href: str) -> str | None:
     """What the standard makes of it."""
     try:
-        return canonical(ada_url.join_url(page, href))
+        url = canonical(ada_url.join_url(page, href))
+        return url if url.startswith("http") else None
     except (ValueError, Rejected):
         return None
 

@@ -109,7 +109,7 @@ def test_verdicts_name_the_rule() -> None:
         ("host:a.example", "The scope rule 'host:a.example' must be + or -, then host:"),
         ("+path:/x", "must be + or -"),
         ("+host:a b", "must be + or -"),
-        ("+scheme:ftp", "The scope rule '+scheme:ftp' must name http or https."),
+        ("+scheme:ftp", "The scope rule '+scheme:ftp' must name http, https, or the scheme of a source."),
         ("-regex:([", "The scope rule '-regex:([' is no regular expression: missing ]: [."),
         ("-regex:(?=x)", "is no regular expression: "),
         ("+prefix:/docs", "The scope rule '+prefix:/docs' names no prefix: not a valid absolute URL."),

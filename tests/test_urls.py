@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from gcs.core import urls
+from gcs.core import sources, urls
 from gcs.core.urls import AFTER, Cleaning, Rejected, canonical, key, part, steps, surt, tokens, url
 
 LABEL = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=8).map(lambda s: f"a{s}b")
@@ -19,7 +19,7 @@ HOST = st.one_of(
 SEGMENT = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x17F), max_size=6).map(
     lambda s: s.replace("/", "").replace("?", "").replace("#", "").replace("\\", "")
 )
-URLS = st.builds(
+PAGES = st.builds(
     lambda scheme, host, port, path, query: (
         f"{scheme}://{host}{port}/{'/'.join(path)}{'' if query is None else '?' + query}"
     ),
@@ -32,6 +32,28 @@ URLS = st.builds(
         lambda s: s.replace("#", "")
     ),
 )
+
+# Names are bytes, and are written in many ways.
+NAME = st.one_of(
+    SEGMENT,
+    st.binary(min_size=1, max_size=4).map(lambda name: "".join(f"%{byte:02x}" for byte in name)),
+    st.sampled_from([".", "..", "%2e", "%2E.", "C|", "C:", "a%2fb", "%00", ""]),
+)
+OF_SOURCES = st.builds(
+    lambda start, path, query: f"{start}/{'/'.join(path)}{query}",
+    st.one_of(
+        st.sampled_from(["file://", "file:", "FILE://localhost", "db://shop", "DB://Shop_2"]),
+        st.builds(
+            "{}://{}{}".format,
+            st.sampled_from(["nntp", "nntps", "news", "snews"]),
+            HOST,
+            st.sampled_from(["", ":119", ":563", ":80", ":0119"]),
+        ),
+    ),
+    st.lists(NAME, max_size=5),
+    st.sampled_from(["", "?", "?x=1", "?after=", "?after=a%2fb c", "?after=%ff&x=1", "#f"]),
+)
+URLS = st.one_of(PAGES, PAGES, OF_SOURCES)
 
 
 def accepted(text: str) -> str:
@@ -92,6 +114,22 @@ def test_cleaned_form_is_final(path: list[str], query: list[str]) -> None:
     """A URL that was cleaned is canonical, and cleaning it again changes nothing."""
     cleaned = canonical(f"http://a.com/{''.join(path)}?{''.join(query)}", urls.TRACKING)
     assert canonical(cleaned, urls.TRACKING) == canonical(cleaned) == cleaned
+
+
+@given(OF_SOURCES)
+def test_the_form_of_a_source_is_that_of_the_standard(text: str) -> None:
+    """What the standard's parser makes of the one form of a source's URL is that form."""
+    one = accepted(text)
+    assert ada_url.normalize_url(one) == one
+
+
+@given(st.lists(st.binary(min_size=1, max_size=6), max_size=4), st.booleans())
+def test_a_path_gives_a_canonical_url(names: list[bytes], is_directory: bool) -> None:
+    """The URL that is made of a path is canonical, and says that path."""
+    steps = [name for name in names if not set(b"/\0") & set(name) and name.strip(b".")]
+    one = sources.file_url(b"/" + b"/".join(steps), is_directory=is_directory)
+    assert canonical(one) == one
+    assert [name for name in sources.names(one) if name] == steps
 
 
 @given(URLS)
@@ -163,6 +201,12 @@ def test_the_papers_example() -> None:
         ("http://bücher.example/ü?ö", "http://xn--bcher-kva.example/%C3%BC?%C3%B6"),
         ("http://127.1/", "http://127.0.0.1/"),
         ("http:\\\\ex.org\\a", "http://ex.org/a"),
+        ("file:/srv//docs/%61/./b?x=1#y", "file:///srv/docs/a/b"),
+        ("file://localhost/srv/docs/?after=%61%2fb", "file:///srv/docs/?after=a%2Fb"),
+        ("file:///srv/ü %41", "file:///srv/%C3%BC%20A"),
+        ("news://News.example.org:119/comp.lang.c/7", "nntp://news.example.org/comp.lang.c/7"),
+        ("nntps://[::1]:1563", "nntps://[::1]:1563/"),
+        ("DB://Shop/public/orders/", "db://shop/public/orders/"),
     ],
 )
 def test_canonical_forms(text: str, expected: str) -> None:
@@ -178,6 +222,16 @@ def test_canonical_forms(text: str, expected: str) -> None:
         ("/relative", "not a valid"),
         ("http://", "not a valid"),
         ("http://user@ex.org/", "user name"),
+        ("nntp://user:pw@ex.org/", "user name"),
+        ("file://other/srv", "another machine"),
+        ("file:///a%2Fb", "slash"),
+        ("file:///a%00", "zero byte"),
+        ("file:///" + "%FF" * 1000, "characters, over"),
+        ("db://a.b/", "name of a database"),
+        ("db:///x", "name of a database"),
+        ("nntp:///group", "no host"),
+        ("nntp://h:99999/", "not a valid"),
+        ("news:comp.lang.c", "no host"),
         ("http://u:p@ex.org/", "user name"),
         ("http://ex.org/\x01b", "control"),
         ("http://ex.org/" + "a" * 2000, "2014 characters"),

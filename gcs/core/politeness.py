@@ -22,6 +22,9 @@ A host counts at its name, and at all of its addresses, for nobody knows which o
 them one after the other, always in the same order, and holds those that it has: otherwise the hosts with one
 address would never leave it all of its own at once, and without the order two could wait for each other.
 
+A host that is no web server but another source has no delay: one request follows another, or for local files
+some are under way at once.
+
 With a delay of 0 (benchmarks, one's own servers) names and addresses do not count, nor the response time.
 
 A line, that is a name or an address, may be *shared* with other gatherers (`Permits`). Then it is shut: hosts
@@ -41,7 +44,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, NamedTuple, Protocol
 
-from gcs.core.urls import SCHEME
+from gcs.core.sources import FILE
+from gcs.core.urls import HOST, SCHEME, is_of_source
 
 FAILURES_KEPT_S: Final = 3600.0
 """How long the failures of a host that is asleep are remembered."""
@@ -52,6 +56,10 @@ PATIENCE_S: Final = 15.0
 OPEN_REQUESTS: Final = 20
 AT: Final = "@"
 """Begins the key of an address; the key of a name is the name."""
+LOCAL: Final = HOST + SCHEME + FILE
+"""The host of local files."""
+LOCAL_AT_ONCE: Final = 8
+"""Files that are read at once."""
 _NEVER: Final = float("-inf")
 _EVER: Final = float("inf")
 
@@ -153,6 +161,8 @@ class _Host:
         "failures",
         "free_at",
         "held",
+        "is_source",
+        "limit",
         "line",
         "located",
         "name",
@@ -162,8 +172,10 @@ class _Host:
         "unsent",
     )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, limit: int) -> None:
         self.name = name
+        self.is_source = is_of_source(name)
+        self.limit = limit if not self.is_source else LOCAL_AT_ONCE if name == LOCAL else 1
         self.addresses: tuple[_Line, ...] = ()
         self.held = 0
         self.awake = False
@@ -262,7 +274,7 @@ class Workbench:
         """
         known = self._known(host)
         known.located = True
-        if not self._delay_s:
+        if not self._delay_s or known.is_source:
             return
         # The name first: who waits for it must not hold an address that others could use.
         lines = [(name, True)] if name else []
@@ -548,7 +560,11 @@ class Workbench:
 
     def asked(self) -> list[str]:
         """The hosts with requests under way, if there is a distance to keep from them."""
-        return [host.name for host in self._hosts.values() if host.under_way and self._delay_s]
+        return [
+            host.name
+            for host in self._hosts.values()
+            if host.under_way and self._delay_s and not host.is_source
+        ]
 
     def manners(self, now: float) -> list[Manner]:
         """What is to be remembered of hosts, for others that are going to ask them."""
@@ -651,7 +667,7 @@ class Workbench:
     def _known(self, name: str) -> _Host:
         host = self._hosts.get(name)
         if host is None:
-            host = self._hosts[name] = _Host(name)
+            host = self._hosts[name] = _Host(name, self._per_host)
         return host
 
     def _line(self, name: str, is_name: bool) -> _Line:  # noqa: FBT001 - a part of the line's identity
@@ -664,6 +680,8 @@ class Workbench:
         return line
 
     def _delay_of(self, host: _Host) -> float:
+        if host.is_source:
+            return 0.0
         least_s = max(self._delay_s, host.crawl_delay_s, host.pace_s)
         if self._asked_for:
             prefix = host.name.partition(SCHEME)[0] + SCHEME
@@ -671,7 +689,7 @@ class Workbench:
         return least_s
 
     def _is_busy(self, host: _Host) -> bool:
-        return host.unsent or host.under_way >= self._per_host
+        return host.unsent or host.under_way >= host.limit
 
     def _rest(self, host: _Host, until: float) -> None:
         """Look at a host again then: it is ready or, if asleep, may be forgotten."""

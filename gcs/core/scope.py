@@ -6,7 +6,7 @@ fits a URL decides. Where none fits, a URL is in, unless there is a rule that ta
     host     that host, on any port unless one is given
     domain   that name and every name below it, be it a host, a registered domain or a whole suffix
     prefix   a URL and what is below it in the URL tree: `/docs` has `/docs/a` and `/docs?b`, not `/docs-old`
-    scheme   http or https
+    scheme   http, https, or that of another source: file, nntp, nntps, db
     regex    found anywhere in the URL; RE2's syntax, in linear time
 
 A `Scope` is compiled: what hosts, domains and schemes decide is remembered per host, together with the few
@@ -23,6 +23,7 @@ import re2
 
 from gcs.core import urls
 from gcs.core.failures import Cause
+from gcs.core.sources import PORTS
 
 _RULE = re.compile(r"([+-])(host|domain|prefix|scheme|regex):(\S+)")
 _NAME = re.compile(r"[^/?#@\s]+")
@@ -156,8 +157,8 @@ def _value(kind: str, value: str, line: str) -> str:
             raise ValueError(f"The scope rule {line!r} is no regular expression: {_said(error)}.") from error
         return value
     if kind == "scheme":
-        if value not in ("http", "https"):
-            raise ValueError(f"The scope rule {line!r} must name http or https.")
+        if value not in ("http", "https") and value not in PORTS:
+            raise ValueError(f"The scope rule {line!r} must name http, https, or the scheme of a source.")
         return value
     return _key_of(kind, value, line)
 

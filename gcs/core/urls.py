@@ -11,6 +11,12 @@ the order of the tree. (003, section 4.2 and 4.4.)
 
     http://gcs.almaden.ibm.com/docs/index.htm?x=1
     HOST com HOST ibm HOST almaden HOST gcs SCHEME http PATH docs PATH index.htm QUERY x=1
+
+Files, newsgroups and databases have URLs too (`gcs.core.sources`). That of a file has no host: the only label
+of its key is empty.
+
+    file:///srv/docs/a.txt
+    HOST SCHEME file PATH srv PATH docs PATH a.txt
 """
 
 from __future__ import annotations
@@ -22,6 +28,8 @@ from functools import lru_cache
 from typing import Final
 
 import ada_url
+
+from gcs.core import sources
 
 MAX_LENGTH: Final = 2000
 
@@ -89,7 +97,7 @@ def canonical(url: str, cleaning: Cleaning = NO_CLEANING) -> str:
         raise Rejected("not a valid absolute URL") from None
     parts = _PARTS.match(href)
     if parts is None:
-        raise Rejected(f"the scheme {href.partition(':')[0]!r} is not http or https")
+        return _of_source(href)
     scheme, authority, path, query = parts.groups()
     if not authority:
         raise Rejected("no host")
@@ -104,6 +112,19 @@ def canonical(url: str, cleaning: Cleaning = NO_CLEANING) -> str:
     if len(clean) > MAX_LENGTH:
         raise Rejected(f"{len(clean)} characters, over {MAX_LENGTH}")
     return clean
+
+
+def _of_source(href: str) -> str:
+    scheme = href.partition(":")[0]
+    if not sources.is_source(scheme):
+        raise Rejected(f"the scheme {scheme!r} is not http or https")
+    try:
+        url = sources.form(href)
+    except ValueError as error:
+        raise Rejected(str(error)) from None
+    if len(url) > MAX_LENGTH:
+        raise Rejected(f"{len(url)} characters, over {MAX_LENGTH}")
+    return url
 
 
 def _clean(path: str, query: str | None, cleaning: Cleaning) -> tuple[str, str | None]:
@@ -166,6 +187,11 @@ def url(of: str) -> str:
     path, question, query = rest[path_at:].partition(QUERY)
     authority = ".".join(labels) + colon + port
     return f"{name}{scheme and '://'}{authority}{path.replace(PATH, '/')}" + (f"?{query}" if question else "")
+
+
+def is_of_source(host: str) -> bool:
+    """Whether a host, given as the part of a key before its path, is no web server, but another source."""
+    return sources.is_source(host.partition(SCHEME)[2].partition(":")[0])
 
 
 def steps(of: str) -> list[str]:

@@ -12,7 +12,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+from gcs.core import sources
+
+DEFAULT_PORTS: Final = {"http": 80, "https": 443, **sources.PORTS}
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 """Statuses that lead elsewhere, by their Location header."""
 

@@ -14,11 +14,11 @@ from gcs.core.failures import Cause
 from gcs.core.rulings import Rulings
 from gcs.core.scope import Scope, Verdict
 from gcs.core.traps import Fingerprint, Novelty, Standing, fingerprint, trap_in
-from gcs.core.urls import PATH, QUERY
+from gcs.core.urls import PATH, QUERY, is_of_source
 from gcs.errors import ConfigError
 from gcs.gatherer.estimates import Estimates
 from gcs.gatherer.links import Target
-from gcs.store.records import FIRST, LATER, USUAL
+from gcs.store.records import FIRST, LATER, USUAL, host_of
 
 _IN: Final = Verdict(accepted=True, rule="no rule is against it")
 
@@ -43,6 +43,7 @@ class Admission:
         self._open = not crawl.scope and crawl.max_depth is None
         self._skip = frozenset(crawl.skip)
         self._year = year if crawl.traps else None
+        self._has_sources = config.sources.any
         self._rulings = rulings
         self.novelty = novelty or Novelty()
         self.estimates: Estimates | None = None
@@ -58,7 +59,7 @@ class Admission:
             verdict = self._scope.decide(key, target.url, target.host, depth)
             if not verdict.accepted:
                 return verdict
-        if self._year is not None and (trap := trap_in(target.url, self._year)):
+        if self._year is not None and not self._is_real(key) and (trap := trap_in(target.url, self._year)):
             return Verdict(accepted=False, rule=f"crawl.traps: {trap}", cause=Cause.TRAP)
         return self.second_thoughts(key) or _IN
 
@@ -67,12 +68,16 @@ class Admission:
         rulings = self._rulings()
         if rulings.barred and rulings.is_barred(key):
             return Verdict(accepted=False, rule="an operator has blocked it", cause=Cause.BLOCKED)
-        if self._year is None:
+        if self._year is None or self._is_real(key):
             return None
         standing, reason = self.novelty.judge(key)
         if standing is Standing.DROPPED:
             return Verdict(accepted=False, rule=f"crawl.traps: {reason}", cause=Cause.TRAP)
         return None
+
+    def _is_real(self, key: str) -> bool:
+        """Whether something is no web page: nobody makes up files, articles or rows to trap a crawler."""
+        return self._has_sources and is_of_source(host_of(key))
 
     def bars(self, host: str) -> bool:
         """Whether operators have ruled that a host is not to be asked for anything, not even robots.txt."""
@@ -84,7 +89,11 @@ class Admission:
 
     def band(self, key: str, estimate: float | None = None) -> int:
         """The priority band of a URL that was let in; `estimate` is what it is taken for, if anything."""
-        if self._year is not None and self.novelty.judge(key).standing is not Standing.OPEN:
+        if (
+            self._year is not None
+            and not self._is_real(key)
+            and self.novelty.judge(key).standing is not Standing.OPEN
+        ):
             return LATER
         if estimate is not None and self.estimates is not None and self.estimates.is_wanted(key, estimate):
             return FIRST
@@ -92,5 +101,5 @@ class Admission:
 
     def saw(self, key: str, path: str, body: bytes, known: Fingerprint | None = None) -> None:
         """A page was fetched; of one that was read elsewhere the fingerprint is known."""
-        if self._year is not None:
+        if self._year is not None and not self._is_real(key):
             self.novelty.seen(key, known or fingerprint(body, path))

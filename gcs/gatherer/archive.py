@@ -21,6 +21,7 @@ from gcs.summary.records import MEMBER, Document, Fetched, Summary
 ORIGINALS: Final = 20_000
 """Payloads that are remembered, so that one which comes again is not kept again."""
 _WORTH_A_REVISIT: Final = 512
+OK: Final = 200
 NOT_MODIFIED: Final = 304
 _HOPS: Final = {
     "link": "L",
@@ -65,7 +66,7 @@ class Keeper:
         if isinstance(outcome, Response):
             made.digest = outcome.digest()
             digest = warc.digest_of(made.digest)
-            if self._pages and visit.keep:
+            if self._pages and visit.keep and (outcome.request or outcome.status == OK):
                 made.records = self._builder.page(self._exchange(visit, outcome, parent, digest))
             if self._summaries and visit.keep and visit.document is not None:
                 fetched_us = round(outcome.started * 1e6)
@@ -86,7 +87,7 @@ class Keeper:
             made.digest = again.digest if visit.is_unchanged else outcome.digest()
             digest = warc.digest_of(outcome.digest()) if outcome.status != NOT_MODIFIED else ""
             made.status = again.status if outcome.status == NOT_MODIFIED else outcome.status
-            if self._pages and visit.keep and (original := self._before(visit)) is not False:
+            if self._pages and visit.keep and (original := self._before(visit, outcome)) is not False:
                 exchange = self._exchange(visit, outcome, parent, digest)
                 made.records = self._builder.page(exchange._replace(original=original))
             if self._summaries and visit.keep and (visit.document is not None or _was_summarised(visit.job)):
@@ -97,9 +98,15 @@ class Keeper:
         made.log = self._line(visit, parent, digest)
 
     @staticmethod
-    def _before(visit: Visit) -> warc.Original | Literal[False] | None:
-        """The record that has the body of a page that is as it was; False if there is none."""
+    def _before(visit: Visit, response: Response) -> warc.Original | Literal[False] | None:
+        """The record that has the body of a page that is as it was; False if there is nothing to be kept.
+
+        That a resource is as it was needs no record: revisit records are about HTTP.
+        """
         memory = visit.job.memory
+        is_known = visit.is_unchanged and not visit.is_kept_at_last
+        if not response.request and (is_known or response.status != OK):
+            return False
         if not visit.is_unchanged or memory is None or visit.is_kept_at_last:
             return None
         return warc.Original(visit.job.url, memory.kept_at) if memory.kept_at > 0 else False
@@ -120,11 +127,12 @@ class Keeper:
             digest=digest,
             metadata=metadata,
             original=self._original(visit, response, digest),
+            content_type=visit.document.format if visit.document is not None else "",
         )
 
     def _original(self, visit: Visit, response: Response, digest: str) -> warc.Original | None:
         """The page that has the same payload and was kept before, if it is remembered."""
-        if not self.may_refer or len(response.raw) < _WORTH_A_REVISIT:
+        if not self.may_refer or len(response.raw) < _WORTH_A_REVISIT or not response.request:
             return None
         found = self._originals.get(digest)
         if found is None:

@@ -55,6 +55,7 @@ from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.under_way import UnderWay
 from gcs.gatherer.visit import Visitor
 from gcs.gatherer.writer import COMMIT_EVERY_S, Writer
+from gcs.sources.chosen import schedule_of
 from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Found, State, host_of
 from gcs.store.store import Store
@@ -245,6 +246,7 @@ class Crawl:
             superpage=lambda key: self.expansion.locate(key).start,
             clock=self._clock,
             remember=self.writer.remember,
+            schedule=schedule_of(self._config),
         )
         self.upkeep = Upkeep(self.revisiting, self._store, self.commit, self._world)
         self.frontier.returning = Returning(self.revisiting)
@@ -643,7 +645,7 @@ class Crawl:
                 await self._hosts.park()
                 continue
             self._locating += 1
-            found = await self._transport.addresses(site.origin.host)
+            found = () if site.is_source else await self._transport.addresses(site.origin.host)
             self._locating -= 1
             self.frontier.located(site, () if isinstance(found, Failure) else found, self._clock())
             self._work.unpark()
@@ -803,7 +805,7 @@ class Crawl:
             self._answered_at = self._clock()
             kind = document.format if document else outcome.headers.get("content-type", "").partition(";")[0]
             language = document.language if document else ""
-            name = visit.job.origin.netloc
+            name = visit.job.origin.netloc or visit.job.origin.scheme
             self.tally.helped += bool(visit.helper)
             self.tally.answered(name, visit.status, kind, language, outcome.raw_bytes)
         if visit.reason:

@@ -17,6 +17,7 @@ from gcs.board import Board
 from gcs.config import Config
 from gcs.endpoint import Endpoint
 from gcs.errors import ConfigError, ExitCode
+from gcs.fetch.fetching import Fetching
 from gcs.fetch.transport import Transport
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import Ending
@@ -32,6 +33,7 @@ from gcs.index.upkeep import is_embedded
 from gcs.notify import Notifier
 from gcs.process import Process
 from gcs.profiles import service as profiling
+from gcs.sources.chosen import asking, reach_of, schedule_of
 from gcs.store.store import Store
 
 
@@ -56,8 +58,10 @@ def check(config: Config) -> Config:
             "redis.url must name the Redis where the gatherers of this crawl meet, such as "
             "-s redis.url=redis://localhost; `gcs crawl -n 3` needs none."
         )
-    if not config.fetch.allow:
+    if not config.fetch.allow and not config.sources.any:
         require_agent(config)
+    reach_of(config.sources)
+    schedule_of(config)
     Admission(config, year=datetime.now(UTC).year)
     table_of(config.revisit)
     return config
@@ -73,6 +77,7 @@ async def _run(
     async with (
         endpoint.opened(config.metrics.listen) as monitored,
         Transport(config.fetch) as transport,
+        asking(config, transport) as asks,
         spaces.connect(config, config.redis.url) as client,
         desks.opened(config, client) as open_desk,
     ):
@@ -85,20 +90,22 @@ async def _run(
             finely=is_embedded(config),
         ) as store:
             board = Board(client, config)
-            return await _gather(config, store, transport, board, open_desk, notifier, read_config, monitored)
+            given = (board, open_desk, notifier, read_config, monitored)
+            return await _gather(config, store, transport, asks, *given)
 
 
 async def _gather(
     config: Config,
     store: Store,
     transport: Transport,
+    asks: Fetching,
     board: Board,
     open_desk: OpenDesk,
     notifier: Notifier,
     read_config: Callable[[], Config],
     monitored: Endpoint,
 ) -> ExitCode:
-    gatherer = Gatherer(config, store, transport, board, open_desk)
+    gatherer = Gatherer(config, store, asks, board, open_desk)
     profiles = profiling.Service(config, board.client, store)
     node, membership = gatherer.node, gatherer.membership
     service = Service(node, membership, gatherer.exchange, notifier, read_config)

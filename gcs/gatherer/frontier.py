@@ -25,7 +25,7 @@ from typing import Final
 
 from gcs.core.holdings import Extent
 from gcs.core.politeness import Turn, Workbench
-from gcs.core.urls import AFTER, PATH, url
+from gcs.core.urls import AFTER, PATH, is_of_source, url
 from gcs.fetch.outcome import Origin
 from gcs.fetch.robots import Inquiry
 from gcs.gatherer.given_up import GIVEN_UP, GivenUp
@@ -57,13 +57,17 @@ LONG_S: Final = 30.0
 class Site:
     """A host that is awake: what to ask it for."""
 
-    __slots__ = ("errands", "given_up", "host", "origin", "pages", "parked", "rules_sought", "window")
+    __slots__ = (
+        *("errands", "given_up", "host", "is_source", "origin", "pages", "parked", "rules_sought", "window"),
+    )
 
     def __init__(self, host: str, pages: int) -> None:
         self.host = host
         self.pages = pages
         """Pages of it that were fetched, over all runs."""
         self.origin, _ = Origin.split(url(host + PATH))
+        self.is_source = is_of_source(host)
+        """Whether it is no web server: it has no robots.txt and no address, and nobody else can ask it."""
         self.window: deque[Queued] = deque()
         self.parked: list[str] = []
         """Keys that were handed out and may not be fetched here."""

@@ -21,14 +21,13 @@ from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import EXPANSION, NOVELTY, Crawl, Ending
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.handover import HandOver
-from gcs.gatherer.links import Targets
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.mending import mend
 from gcs.gatherer.node import Node
 from gcs.gatherer.orders import Orders
 from gcs.gatherer.probing import Probes
 from gcs.gatherer.proximity import META, Proximity, delay_to
-from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.seeds import targets_of
 from gcs.gatherer.telling import Telling
 from gcs.gatherer.turns import Company, Turns
 from gcs.gatherer.visit import Visitor
@@ -78,7 +77,7 @@ class Gatherer:
             rulings=lambda: node.rulings,
         )
         readers = readers or plugins.load(structlog.get_logger())
-        visitor = Visitor(config, Targets(cleaning(config)), admission, readers, counts_links=True)
+        visitor = Visitor(config, targets_of(config), admission, readers, counts_links=True)
         seen = Expansion.from_bytes(expansion) if expansion else Expansion()
         me, company = f"{node.id} {node.incarnation}", Company(node)
         lent_s = LONGEST_S if config.helpers.sites else sum(AMONG_GATHERERS_S)

@@ -30,6 +30,7 @@ ERRAND_S: Final = 60.0
 """So long the rules of a host are waited for that another one has."""
 ROBOTS: Final = "robots "
 """Begins the names under which rules are kept in the store."""
+_NO_RULES: Final = robots.everything_allowed()
 
 
 class Inquiries:
@@ -76,6 +77,8 @@ class Inquiries:
         """The rules of a host if they still hold; those that an earlier run was told are in the store."""
         if self._anything is not None:
             return self._anything
+        if site.is_source:
+            return _NO_RULES
         if site.rules_sought:
             return self._cache.known(site.origin, now)
         site.rules_sought = True

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, cast
 
 import ada_url
 
-from gcs.core.urls import NO_CLEANING, PATH, Cleaning, Rejected, canonical, key
+from gcs.core.sources import NO_SOURCES, Reach
+from gcs.core.urls import MAX_LENGTH, NO_CLEANING, PATH, Cleaning, Rejected, canonical, key
 from gcs.native import compiled, is_compiled
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ REMEMBERED: Final = 60_000
 _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:")
 # Of these a browser makes something else than a name relative to the directory.
 _NOT_PLAIN: Final = frozenset("?\\ \t\r\n\f")
+# What a list of a source links to, where that is canonical as it is written.
+_ENTRY = re.compile(r"\./[A-Za-z0-9_~!$&()*+,;=:@-][A-Za-z0-9._~!$&()*+,;=:@-]*/?").fullmatch
 # These it leaves out wherever they are, and two slashes may meet.
 _DROPPED: Final = frozenset("\t\r\n")
 
@@ -98,8 +101,11 @@ class _Place(NamedTuple):
 class Targets:
     """All targets that are remembered, and the way to them."""
 
-    def __init__(self, cleaning: Cleaning = NO_CLEANING, *, remembered: int = REMEMBERED) -> None:
-        self._cleaning = cleaning
+    def __init__(
+        self, cleaning: Cleaning = NO_CLEANING, *, remembered: int = REMEMBERED, reach: Reach = NO_SOURCES
+    ) -> None:
+        """`reach` is how far links of other sources than the web may lead; web pages cannot lead to those."""
+        self._cleaning, self._reach = cleaning, reach
         self._generation = remembered
         self._young, self._old = _Generation(), _Generation()
 
@@ -116,6 +122,13 @@ class Targets:
         """The target of an absolute URL; raises Rejected with the reason why it cannot be crawled."""
         return self._intern(canonical(url, self._cleaning))
 
+    def seed(self, url: str) -> Target:
+        """The same, of what somebody has named: also of a source, if the crawl has that."""
+        target = self.of(url)
+        if target.url[:4] != "http" and not self._reach.has(target.url):
+            raise Rejected("no source in the section [sources] of the configuration has it")
+        return target
+
     def resolve(
         self, page: str, hrefs: Sequence[str], base: str = "", *, unsettled: bool = False
     ) -> list[Target | None]:
@@ -127,6 +140,8 @@ class Targets:
             self._old, self._young = self._young, _Generation()
         if base:
             page = self._based(page, base)
+        if page[:4] != "http":
+            return self._resolve_in_source(page, hrefs)
         slash = page.index("/", 8)
         root, path = page[:slash], page[slash:].partition("?")[0]
         at = _Place(page, root, path[: path.rindex("/") + 1])
@@ -134,6 +149,22 @@ class Targets:
             self._young.by_root[root] = _memo()
         resolve = self._resolve_compiled if is_compiled else self._resolve_expressed
         return resolve(at, hrefs, unsettled=unsettled)
+
+    def _resolve_in_source(self, page: str, hrefs: Sequence[str]) -> list[Target | None]:
+        """What links of a source mean, as far as they may lead."""
+        directory = page.partition("?")[0].rpartition("/")[0] + "/"
+        is_within = self._reach.has(directory)
+        found: list[Target | None] = []
+        for href in hrefs:
+            if is_within and _ENTRY(href) and len(directory) + len(href) <= MAX_LENGTH:
+                found.append(self._intern(directory + href[2:]))
+                continue
+            try:
+                url = canonical(ada_url.join_url(page, href), self._cleaning)
+                found.append(self._intern(url) if self._reach.follows(page, url) else None)
+            except ValueError:  # Rejected is one
+                found.append(None)
+        return found
 
     def _resolve_compiled(self, at: _Place, hrefs: Sequence[str], *, unsettled: bool) -> list[Target | None]:
         """By the compiled loop, which does the same as `_each`."""
@@ -219,10 +250,12 @@ class Targets:
         return self._unusual(href, page) if unusual else self._of_or_none(root + name)
 
     def _of_or_none(self, url: str) -> Target | None:
+        """What a link of a web page means; never something that is on no web server."""
         try:
-            return self.of(url)
+            target = self.of(url)
         except Rejected:
             return None
+        return target if target.url[:4] == "http" else None
 
     def _unusual(self, href: str, page: str) -> Target | None:
         """A link for which the standard's own rules of joining are needed."""
@@ -235,9 +268,11 @@ class Targets:
 
     def _based(self, page: str, base: str) -> str:
         try:
-            return canonical(ada_url.join_url(page, base))
+            based = canonical(ada_url.join_url(page, base))
         except (ValueError, Rejected):
             return page
+        # A web page must not make its links those of a file.
+        return based if based[:4] == "http" or page[:4] != "http" else page
 
     def _intern(self, url: str) -> Target:
         target = self._young.targets.get(url)

@@ -66,7 +66,7 @@ class Loans:
 
     def offer(self, turn: Turn, site: Site, rules: Rules, now: float, *, spare: bool) -> bool:
         """Lend a turn to somebody; False if it is not lent. `spare`: it is not needed for a fetch here."""
-        if self.lending is None:
+        if self.lending is None or site.is_source:
             return False
         delay_s, _ = self._bench.bounds(turn)
         wish = self.lending.wish(site.host, now, delay_s, spare=spare)

@@ -22,6 +22,7 @@ from gcs.core.revisits.memory import Look, Memory
 from gcs.core.revisits.pace import Pace
 from gcs.core.revisits.standing import APPOINTED, Standing
 from gcs.core.revisits.timetable import Once, Policy, Timetable, timetable
+from gcs.core.sources import NO_SCHEDULE, Schedule
 from gcs.core.urls import PATH
 from gcs.errors import ConfigError
 from gcs.fetch.outcome import REDIRECTS, Response
@@ -54,13 +55,14 @@ class Revisiting:
         clock: Callable[[], float],
         is_alone: bool = True,
         remember: Callable[[str, Remembered], None] = lambda *_: None,
+        schedule: Schedule = NO_SCHEDULE,
     ) -> None:
         """`superpage` gives where that of a key begins, `remember` has something written soon.
 
         Raises ConfigError for bounds that leave no room.
         """
         self._store, self._superpage, self._clock, self._remember = store, superpage, clock, remember
-        self.settings = settings
+        self.settings, self._schedule = settings, schedule
         self._early: set[str] = set()
         """Pages that were due too soon, until that is on disk."""
         self.may_begin = not settings.once
@@ -199,7 +201,13 @@ class Revisiting:
         look = _look(visit, outcome)
         degree = self._degree(key, look.out_degree)
         begun = self.courses.begin(self.groups(key), degree, visit.at, spread=_spread(key))
-        return _remembered(memory.first(look, begun.course, begun.standing, degree), kept=visit.keep)
+        standing = self._scheduled(visit, begun.standing)
+        return _remembered(memory.first(look, begun.course, standing, degree), kept=visit.keep)
+
+    def _scheduled(self, visit: Visit, standing: Standing | None) -> Standing | None:
+        """Where a page stands that was found: if its source has a schedule, by that."""
+        every_s = self._schedule.every(visit.job.url) if self._schedule and standing is not None else None
+        return standing if every_s is None else Standing(APPOINTED, visit.at + every_s)
 
     def adopted(self, key: str, look: Look, links: int, kept_at: float) -> Remembered:
         """What is remembered of a page that was fetched before anybody thought of coming back."""
@@ -255,7 +263,9 @@ class Revisiting:
             change=change,
             changed_ago_s=_changed_ago(look),
         )
-        then = memory.after(before, found, look, after.course, after.standing)
+        was_there = found not in (Seen.FAILED, Seen.MISSING)
+        standing = self._scheduled(visit, after.standing) if was_there else after.standing
+        then = memory.after(before, found, look, after.course, standing)
         if visit.is_kept_at_last:
             then = replace(then, kept_at=look.at)
         is_new = found in (Seen.CHANGED, Seen.TOUCHED)

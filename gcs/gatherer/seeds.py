@@ -10,6 +10,12 @@ from gcs.config import Config
 from gcs.core.urls import TRACKING, Cleaning, Rejected, canonical
 from gcs.errors import UsageError
 from gcs.gatherer.links import Target, Targets
+from gcs.sources.chosen import reach_of
+
+
+def targets_of(config: Config) -> Targets:
+    """The targets of a crawl: URLs are cleaned, and links of sources followed, as the configuration says."""
+    return Targets(cleaning(config), reach=reach_of(config.sources))
 
 
 def cleaning(config: Config) -> Cleaning:
@@ -41,7 +47,7 @@ def seed_url(targets: Targets, text: str) -> str:
     try:
         # A colon may be that of a port.
         has_scheme = "://" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])", text)
-        return targets.of(text if has_scheme else f"http://{text}").url
+        return targets.seed(text if has_scheme else f"http://{text}").url
     except Rejected as error:
         raise UsageError(f"{text} cannot be crawled: {error}.") from error
 

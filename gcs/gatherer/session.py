@@ -30,14 +30,14 @@ from gcs.gatherer.admission import Admission
 from gcs.gatherer.console import Console, Screen
 from gcs.gatherer.crawl import EXPANSION, NOVELTY, TALLY, Crawl, Ending, Limits
 from gcs.gatherer.crawl_meters import CrawlMeters
-from gcs.gatherer.links import Targets
 from gcs.gatherer.parts import Fleet
-from gcs.gatherer.seeds import cleaning, seed_url
+from gcs.gatherer.seeds import seed_url, targets_of
 from gcs.gatherer.tally import Tally
 from gcs.gatherer.visit import Visitor
 from gcs.index.service import CATCH_UP_S
 from gcs.index.upkeep import Upkeep, is_embedded, upkeep
 from gcs.process import Process
+from gcs.sources.chosen import asking, schedule_of
 from gcs.store.errors import StoreError
 from gcs.store.records import Counts
 from gcs.store.store import Store
@@ -92,7 +92,11 @@ def spare_the_collector() -> None:
 async def _crawl(config: Config, request: Request) -> ExitCode:
     seeds = checked(config, request, begun=(request.directory / "format").exists())
     given = read_expansion(request.expansion) if request.expansion else None
-    async with endpoint.opened(config.metrics.listen) as monitored, Transport(config.fetch) as transport:
+    async with (
+        endpoint.opened(config.metrics.listen) as monitored,
+        Transport(config.fetch) as transport,
+        asking(config, transport) as asks,
+    ):
         private = await are_private(config, transport, seeds)
         if not private:
             require_agent(config)
@@ -118,11 +122,9 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
                 year=datetime.now(UTC).year,
                 novelty=Novelty.from_bytes(novelty) if novelty else None,
             )
-            visitor = Visitor(
-                config, Targets(cleaning(config)), admission, plugins.load(structlog.get_logger())
-            )
+            visitor = Visitor(config, targets_of(config), admission, plugins.load(structlog.get_logger()))
             expansion = _expansion(store, given)
-            running = Crawl(config, store, transport, visitor, expansion, limits=request.limits)
+            running = Crawl(config, store, asks, visitor, expansion, limits=request.limits)
             kept = {SETTINGS: msgpack.packb(list(request.settings)), PRIVATE: b"yes" if private else b""}
             running.seed(visitor.seeds(seeds), kept)
             process = Process("crawl", config.member.name, config.crawl.name, partial(_trouble, running))
@@ -137,9 +139,10 @@ def _trouble(running: Crawl) -> str:
 
 def checked(config: Config, request: Request, *, begun: bool) -> list[str]:
     """The seeds as URLs; raises GcsError for whatever can be refused before anything is made on disk."""
-    targets = Targets(cleaning(config))
+    targets = targets_of(config)
     seeds = [seed_url(targets, each) for each in request.seeds]
     Admission(config, year=datetime.now(UTC).year)
+    schedule_of(config)
     if request.revisit and not begun:
         raise UsageError(f"{request.directory} holds no crawl whose pages could be visited again.")
     if not seeds and not (request.resume and begun):
@@ -230,10 +233,11 @@ def _expansion(store: Store, given: Expansion | None) -> Expansion:
 
 
 async def are_private(config: Config, transport: Transport, seeds: Sequence[str]) -> bool:
-    """Whether every seed lies in `fetch.allow`."""
-    if config.fetch.proxy:
+    """Whether every seed lies in `fetch.allow`, or is no web page."""
+    pages = [seed for seed in seeds if seed.startswith("http")]
+    if config.fetch.proxy and pages:
         return False
-    for seed in seeds:
+    for seed in pages:
         found = await transport.addresses(Origin.split(seed)[0].host)
         if isinstance(found, Failure):
             return False

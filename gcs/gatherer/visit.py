@@ -74,7 +74,7 @@ class Visitor:
 
     def seeds(self, urls: Iterable[str]) -> list[Found]:
         """Seeds to be queued; raises Rejected for one that cannot be crawled."""
-        targets = [self._targets.of(each) for each in urls]
+        targets = [self._targets.seed(each) for each in urls]
         return [Found(target.key, 0, "", SEED, FIRST) for target in unsettled(targets)]
 
     def sitemaps(self, origin: Origin, urls: Sequence[str]) -> list[Found]:

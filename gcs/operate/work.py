@@ -12,8 +12,7 @@ import trio
 from gcs.board import Board, Member
 from gcs.config import Config
 from gcs.errors import ExitCode, UsageError
-from gcs.gatherer.links import Targets
-from gcs.gatherer.seeds import cleaning, seed_url
+from gcs.gatherer.seeds import seed_url, targets_of
 from gcs.operate.asking import Answer, Answers, Tell, counted, find, order, require_living
 from gcs.operate.facts import DrainFacts, SeededFacts, SeedsFacts
 from gcs.operate.looking import Looker, View, fact
@@ -25,7 +24,7 @@ _STATUS: Final = re.compile(r"([1-9])xx|(-?[0-9]{1,5})", re.IGNORECASE)
 
 async def seed(board: Board, config: Config, *, urls: Sequence[str]) -> Answer:
     """Give the crawl more URLs to begin with; raises UsageError for one that cannot be crawled."""
-    targets = Targets(cleaning(config))
+    targets = targets_of(config)
     chosen = list(dict.fromkeys(seed_url(targets, each) for each in urls))
     if not chosen:
         raise UsageError("give at least one URL, or a file of them with -f.")

@@ -8,6 +8,8 @@ its member or frame guards as well.
 A response is kept as it was received, less the chunking: readers take it from `Transfer-Encoding` that
 there is some to remove, and would misread a body that happens to begin like a chunk, so that header is kept
 under the name `X-Archive-Orig-Transfer-Encoding`.
+
+What was not fetched over HTTP, such as a file, is a resource: its record has the payload and nothing else.
 """
 
 import hashlib
@@ -54,6 +56,7 @@ class Exchange(NamedTuple):
     at: float
     """Unix time."""
     request: bytes
+    """Empty for what was not fetched over HTTP."""
     head: bytes
     """The status line and headers of the response, with the empty line."""
     payload: bytes
@@ -65,6 +68,8 @@ class Exchange(NamedTuple):
     """Of the payload, as `digest_of` gives it, if it is known already."""
     metadata: Mapping[str, str] | None = None
     original: Original | None = None
+    content_type: str = ""
+    """That of a resource."""
 
 
 class Builder:
@@ -87,19 +92,22 @@ class Builder:
         return self._record(header, block)
 
     def page(self, exchange: Exchange) -> list[bytes]:
-        """The records of one page: the response or a revisit, the request, and metadata if there is any."""
+        """The records of one page: response or revisit and request, or the resource; and any metadata."""
         one, two, three = _ids()
         common = f"WARC-Target-URI: {exchange.url}\r\nWARC-Date: {self._date(exchange.at)}\r\n"
         concurrent = f"{common}WARC-Concurrent-To: <urn:uuid:{one}>\r\n"
         at_address = f"WARC-IP-Address: {exchange.address}\r\n" if exchange.address else ""
-        records = [
-            self._response(one, common + at_address, exchange),
-            self._record(
-                f"WARC-Type: request\r\nWARC-Record-ID: <urn:uuid:{two}>\r\n{concurrent}{at_address}"
-                "Content-Type: application/http; msgtype=request\r\n",
-                exchange.request,
-            ),
-        ]
+        if exchange.request:
+            records = [
+                self._response(one, common + at_address, exchange),
+                self._record(
+                    f"WARC-Type: request\r\nWARC-Record-ID: <urn:uuid:{two}>\r\n{concurrent}{at_address}"
+                    "Content-Type: application/http; msgtype=request\r\n",
+                    exchange.request,
+                ),
+            ]
+        else:
+            records = [self._resource(one, common, exchange)]
         if exchange.metadata:
             header = (
                 f"WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:{three}>\r\n{concurrent}"
@@ -125,6 +133,15 @@ class Builder:
             "Content-Type: application/http; msgtype=response\r\n"
         )
         return self._record(header, head, payload)
+
+    def _resource(self, record_id: str, common: str, exchange: Exchange) -> bytes:
+        cut = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated else ""
+        header = (
+            f"WARC-Type: resource\r\nWARC-Record-ID: <urn:uuid:{record_id}>\r\n{common}{cut}"
+            f"WARC-Payload-Digest: {exchange.digest}\r\n"
+            f"Content-Type: {exchange.content_type or 'application/octet-stream'}\r\n"
+        )
+        return self._record(header, exchange.payload)
 
     def _refers_to(self, original: Original, head: bytes) -> str:
         profile = "server-not-modified" if _is_not_modified(head) else "identical-payload-digest"

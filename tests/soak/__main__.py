@@ -16,6 +16,7 @@ from tests.soak import Failed, Skipped
 from tests.soak.cancels import cancel_takes
 from tests.soak.crawl import kill_crawl
 from tests.soak.failover import fail_over
+from tests.soak.files import gather_files
 from tests.soak.fulldisk import fill_disk
 from tests.soak.gatherers import disasters
 from tests.soak.helpers import helped
@@ -46,6 +47,7 @@ ACTS = (
     "failover",
     "helpers",
     "profiles",
+    "files",
     "simulation",
 )
 
@@ -59,6 +61,7 @@ ACTS = (
 @click.option("--cancels", type=click.IntRange(1), default=2000, show_default=True)
 @click.option("--crawl-kills", type=click.IntRange(2), default=20, show_default=True)
 @click.option("--pages", type=click.IntRange(1000), default=20_000, show_default=True, help="For gatherers.")
+@click.option("--files", type=click.IntRange(500), default=100_000, show_default=True)
 @click.option("--runs", type=click.IntRange(1), default=500, show_default=True, help="Of simulations.")
 @click.option("--for", "for_s", type=Time(), help="Simulate for so long instead, such as 2h.")
 @click.option("--seed", type=int, help="For every random decision; drawn when not given.")
@@ -73,6 +76,7 @@ def main(
     cancels: int,
     crawl_kills: int,
     pages: int,
+    files: int,
     runs: int,
     for_s: float | None,
     seed: int | None,
@@ -101,6 +105,7 @@ def main(
         "failover": partial(fail_over, pages, HOSTS, chance("failover"), times=3),
         "helpers": partial(helped, pages, HOSTS, chance("helpers")),
         "profiles": partial(deliver_through_disasters, pages, 50, chance("profiles")),
+        "files": partial(gather_files, files, 10, chance("files")),
         "simulation": partial(simulate, runs, for_s, chance("simulation")),
     }
     failed = [act for act in ACTS if act in (acts or ACTS) and not perform(act, run[act])]

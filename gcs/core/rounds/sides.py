@@ -18,6 +18,7 @@ from gcs.core.placement import Plan, rendezvous
 from gcs.core.urls import HOST, SCHEME
 
 NOBODY: Final = ""
+_NO_HOST: Final = HOST + SCHEME
 """The holder of what nobody holds."""
 _Owner = TypeVar("_Owner")
 
@@ -82,9 +83,12 @@ class Sides:
 
 
 def host_of(key: str) -> str | None:
-    """The first key of the host that a key lies in, or None for one above all hosts."""
+    """The first key of the host that a key lies in, or None for one above all hosts.
+
+    Local files have no host: no server has to be spared, so they may always be cut.
+    """
     end = key.find(SCHEME)
-    return None if end < 0 else key[: end + 1]
+    return None if end < 0 or key.startswith(_NO_HOST) else key[: end + 1]
 
 
 def end_of_host(host: str) -> str:

@@ -1,0 +1,166 @@
+"""Sources beside the web: the one form of their URLs, and how far from its source a link may lead.
+
+    file:///srv/docs/a.txt              a file; file:///srv/docs/ is a directory, whose links are its entries
+    nntp://news.example.org/group/7     an article of a newsgroup; nntp://news.example.org/group/ has many
+    db://shop/public/orders/7           a row; db://shop/public/orders/ is a table of the database `shop`
+
+All have their place in the URL tree as web pages do (`gcs.core.urls`). A segment of a path has one spelling:
+whatever is not plain is encoded, byte by byte. So one thing has one URL, and a name in a file system, which
+may be any bytes, has one too. What is large is listed in pieces: `?after=NAME` goes on after a name.
+
+A source is used only if an operator has named it. A web page cannot lead to one: `Reach` says where links
+from a source may lead, and web pages do not ask it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
+
+import ada_url
+
+FILE: Final = "file"
+NNTP: Final = "nntp"
+NNTPS: Final = "nntps"
+DATABASE: Final = "db"
+PORTS: Final = MappingProxyType({FILE: 0, NNTP: 119, NNTPS: 563, DATABASE: 0})
+"""The schemes of sources, each with the port that is not written; 0 where there are no ports."""
+_ALSO: Final = MappingProxyType({"news": NNTP, "snews": NNTPS})
+_AFTER: Final = "after="
+_PLAIN: Final = "!$&()*+,;=:@"
+"""What is not encoded beside letters, digits, dots, dashes, tildes and underscores."""
+_PARTS = re.compile(r"([a-z]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?\Z", re.DOTALL)
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}").fullmatch
+
+
+def is_source(scheme: str) -> bool:
+    """Whether a scheme is that of a source beside the web, however it is written."""
+    return scheme in PORTS or scheme in _ALSO
+
+
+def form(href: str) -> str:
+    """The one form of a URL of a source, given as the WHATWG standard has it; raises ValueError: why not."""
+    parts = _PARTS.match(href)
+    if parts is None:
+        raise ValueError("no host and path")
+    scheme, authority, path, query = parts.groups()
+    scheme = _ALSO.get(scheme, scheme)
+    if "@" in authority:
+        raise ValueError("a user name or password in the URL")
+    path = _path(path)
+    after = _after(query) if path.endswith("/") else ""
+    return f"{scheme}://{_authority(scheme, authority)}{path}{after}"
+
+
+def _authority(scheme: str, authority: str) -> str:
+    if scheme == FILE:
+        if authority:
+            raise ValueError("a file of another machine; mount it, and name it as file:///…")
+        return ""
+    if scheme == DATABASE:
+        if not _NAME(authority.lower()):
+            raise ValueError("no name of a database of the configuration, as in db://name/")
+        return authority.lower()
+    host, colon, port = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        host, port = authority, ""
+    if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+        raise ValueError("no host, or no port")
+    try:
+        host = ada_url.URL(f"http://{host}/").hostname
+    except ValueError:
+        raise ValueError("no valid host") from None
+    return host if not port or int(port) == PORTS[scheme] else f"{host}:{int(port)}"
+
+
+def _path(path: str) -> str:
+    """Every segment in its one spelling, without empty ones but the last and without dots."""
+    kept: list[str] = []
+    segments = path.split("/")
+    for segment in segments:
+        name = unquote_to_bytes(segment)
+        if b"/" in name or b"\0" in name:
+            raise ValueError("a slash or a zero byte within a name")
+        if name == b"..":
+            del kept[-1:]
+        elif name not in (b"", b"."):
+            kept.append(spelt(name))
+    is_directory = unquote_to_bytes(segments[-1]) in (b"", b".", b"..")
+    return "/" + "/".join(kept) + ("/" if kept and is_directory else "")
+
+
+def _after(query: str | None) -> str:
+    """Where a piece of a long list begins; nothing else in a query means anything here."""
+    if not query or not query.startswith(_AFTER):
+        return ""
+    return "?" + _AFTER + spelt(unquote_to_bytes(query.removeprefix(_AFTER)))
+
+
+def spelt(name: bytes) -> str:
+    """A name as a segment of a path. One or two dots alone have no spelling: they always mean a place."""
+    return quote(name, safe=_PLAIN)
+
+
+def names(url: str) -> tuple[bytes, ...]:
+    """The names in the path of a canonical URL, the last of them empty if that ends with a slash."""
+    path = _PARTS.match(url)
+    assert path is not None
+    return tuple(map(unquote_to_bytes, path[3].split("/")[1:]))
+
+
+def after(url: str) -> bytes:
+    """The name after which a piece of a list begins; empty for its beginning."""
+    _, _, query = url.partition("?" + _AFTER)
+    return unquote_to_bytes(query)
+
+
+def file_url(path: bytes, *, is_directory: bool) -> str:
+    """The canonical URL of an absolute path."""
+    steps = [spelt(step) for step in path.split(b"/") if step]
+    return "file:///" + "/".join(steps) + ("/" if is_directory and steps else "")
+
+
+class Reach:
+    """How far links of sources may lead: below the roots that operators have named, and no further."""
+
+    def __init__(self, roots: Iterable[str], *, to_web: bool = False) -> None:
+        """The roots are canonical URLs; `to_web`: links to the web are followed too."""
+        self._roots = tuple(sorted({root.partition("?")[0].rstrip("/") for root in roots}))
+        self._to_web = to_web
+
+    def has(self, url: str) -> bool:
+        """Whether a canonical URL is that of a root, or lies below one."""
+        bare = url.partition("?")[0]
+        return any(bare == root or bare.startswith(root + "/") for root in self._roots)
+
+    def follows(self, page: str, url: str) -> bool:
+        """Whether a link from a page of a source is followed to a canonical URL; not to another source."""
+        if url.startswith("http"):
+            return self._to_web
+        return url.startswith(page[: page.index("/", page.index("://") + 3) + 1]) and self.has(url)
+
+
+NO_SOURCES: Final = Reach(())
+
+
+class Schedule:
+    """After how long the parts of sources are visited again, where that was said."""
+
+    def __init__(self, parts: Mapping[str, float]) -> None:
+        """The seconds of each part, which is a canonical URL."""
+        ordered = sorted(parts.items(), key=lambda part: -len(part[0]))
+        self._parts = [(Reach([url]), seconds) for url, seconds in ordered]
+
+    def every(self, url: str) -> float | None:
+        """The seconds that hold for a canonical URL: those of the longest part that has it."""
+        return next((seconds for part, seconds in self._parts if part.has(url)), None)
+
+    def __bool__(self) -> bool:
+        """Whether anything was said."""
+        return bool(self._parts)
+
+
+NO_SCHEDULE: Final = Schedule({})

@@ -1,0 +1,124 @@
+"""The sources that an operator has chosen, by the configuration or by naming one as a seed."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from gcs import config
+from gcs.config import Config
+from gcs.core import sources
+from gcs.core.sources import DATABASE, FILE, NNTP, NNTPS, Reach, Schedule, file_url
+from gcs.core.urls import Rejected, canonical
+from gcs.errors import ConfigError
+from gcs.fetch.fetching import Fetching
+from gcs.settings import duration_s
+from gcs.sources.databases import Databases
+from gcs.sources.fetching import Source, Sources
+from gcs.sources.files import Files
+from gcs.sources.news import News
+
+
+@asynccontextmanager
+async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
+    """What a crawl asks with: the transport itself if there are no sources."""
+    settings, fetch = configured.sources, configured.fetch
+    by_scheme: dict[str, Source] = {}
+    if settings.files:
+        roots = [path_of(each) for each in settings.files]
+        by_scheme[FILE] = Files(roots, max_body_bytes=fetch.max_body_bytes)
+    if settings.databases:
+        by_scheme[DATABASE] = Databases(
+            dict(each.split("=", 1) for each in settings.databases),
+            rows=settings.rows,
+            timeout_s=fetch.timeout_s,
+        )
+    news = News(
+        dict(map(_login, settings.logins)),
+        context=lambda: ssl.create_default_context(cafile=fetch.tls_ca),
+        max_body_bytes=fetch.max_body_bytes,
+        connect_timeout_s=fetch.connect_timeout_s,
+    )
+    if settings.news:
+        by_scheme |= {NNTP: news, NNTPS: news}
+    if not by_scheme:
+        yield web
+        return
+    may_ask = bool(fetch.agent or fetch.allow)
+    try:
+        yield Sources(web, by_scheme, timeout_s=fetch.timeout_s, asks_web=may_ask)
+    finally:
+        await news.aclose()
+
+
+def _login(text: str) -> tuple[str, tuple[str, str]]:
+    """The host, and user and password there."""
+    said, _, host = text.rpartition("@")
+    user, _, password = said.partition(":")
+    return host, (user, password)
+
+
+def reach_of(settings: config.Sources) -> Reach:
+    """How far links of sources may lead; raises ConfigError for a root that cannot be one."""
+    paths = [path_of(each) for each in settings.files]
+    paths += [os.path.realpath(path) for path in paths]
+    roots = [file_url(path, is_directory=False) for path in paths]
+    roots += [_server(each) for each in settings.news]
+    roots += [f"{DATABASE}://{each.partition('=')[0]}/" for each in settings.databases]
+    return Reach(roots, to_web=settings.follow)
+
+
+def _server(text: str) -> str:
+    """The canonical URL of a news server, or of a group; raises ConfigError."""
+    try:
+        return canonical(text)
+    except Rejected as error:
+        raise ConfigError(f"sources.news: {text} cannot be used: {error}.") from None
+
+
+def schedule_of(configured: Config) -> Schedule:
+    """After how long sources are visited again; raises ConfigError for what cannot be."""
+    parts: dict[str, float] = {}
+    for text in configured.sources.every:
+        part, _, length = text.rpartition("=")
+        try:
+            url = file_url(path_of(part), is_directory=False) if part.startswith("/") else canonical(part)
+            parts[url] = duration_s(length)
+        except ValueError as error:  # Rejected is one
+            raise ConfigError(f"sources.every: {text} cannot be used: {error}.") from None
+    if parts and not configured.revisit.is_on:
+        raise ConfigError(
+            "sources.every needs a revisit.policy, such as adaptive, for what it does not name."
+        )
+    return Schedule(parts)
+
+
+def path_of(root: str) -> bytes:
+    """The path of a directory of the configuration; raises ConfigError."""
+    if not root.startswith("file:"):
+        return b"/" + os.path.normpath(os.fsencode(root)).lstrip(b"/")
+    try:
+        return b"/" + b"/".join(filter(None, sources.names(canonical(root))))
+    except Rejected as error:
+        raise ConfigError(f"sources.files: {root} cannot be used: {error}.") from None
+
+
+def named(configured: Config, seeds: Sequence[str]) -> list[str]:
+    """The settings with which the sources may be used that somebody has named as seeds."""
+    settings, reach = configured.sources, reach_of(configured.sources)
+    files, news = list(settings.files), list(settings.news)
+    for seed in seeds:
+        try:
+            url = canonical(seed)
+        except Rejected:
+            continue  # it is refused where all seeds are looked at
+        if reach.has(url):
+            continue
+        if url.startswith(f"{FILE}:"):
+            files.append(url)
+        elif url.startswith((f"{NNTP}:", f"{NNTPS}:")):
+            news.append(url)
+    found = [f"sources.files={' '.join(files)}"] if len(files) > len(settings.files) else []
+    return [*found, f"sources.news={' '.join(news)}"] if len(news) > len(settings.news) else found

@@ -1,0 +1,80 @@
+"""Who asks for what: sources by their schemes, and web servers for all else.
+
+Only a crawl that has sources asks through this; all others ask their transport, and pay nothing for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import trio
+
+from gcs.fetch.fetching import Fetching
+from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
+from gcs.sources.answers import Conditions
+
+
+class Source(Protocol):
+    """Something that answers URLs of one scheme."""
+
+    async def fetch(self, url: str, conditions: Conditions) -> Outcome:
+        """The answer to a canonical URL; 304 if it is as the conditions say. May be cancelled."""
+
+
+class Sources:
+    """Asks sources and web servers; has the interface of a transport."""
+
+    def __init__(
+        self, web: Fetching, by_scheme: Mapping[str, Source], *, timeout_s: float, asks_web: bool
+    ) -> None:
+        """Unless it `asks_web`, nothing is asked of web servers: nobody has said who we are."""
+        self._web, self._by_scheme = web, by_scheme
+        self._timeout_s, self._asks_web = timeout_s, asks_web
+        self.agent = web.agent
+
+    async def fetch(
+        self,
+        origin: Origin,
+        target: str,
+        *,
+        headers: bytes = b"",
+        timeout_s: float | None = None,
+        max_body_bytes: int | None = None,
+        on_sent: Callable[[float], None] | None = None,
+    ) -> Outcome:
+        """GET a target; `on_sent` is told the Unix time at which the request was sent."""
+        source = self._by_scheme.get(origin.scheme)
+        if source is None:
+            if not self._asks_web:
+                return Failure(Reason.REQUEST, "fetch.agent does not say who asks.")
+            return await self._web.fetch(
+                origin,
+                target,
+                headers=headers,
+                timeout_s=timeout_s,
+                max_body_bytes=max_body_bytes,
+                on_sent=on_sent,
+            )
+        started, began = time.time(), trio.current_time()
+        if on_sent is not None:
+            on_sent(started)
+        outcome: Outcome | None = None
+        with trio.move_on_after(timeout_s or self._timeout_s):
+            outcome = await source.fetch(f"{origin}{target}", Conditions.of(headers))
+        total_s = trio.current_time() - began
+        if outcome is None:
+            return Failure(Reason.TIMEOUT, "No answer came in time.", started=started, total_s=total_s)
+        if isinstance(outcome, Failure):
+            return Failure(outcome.reason, outcome.detail, started=started, total_s=total_s)
+        outcome.started, outcome.total_s = started, total_s
+        return outcome
+
+    async def addresses(self, host: str) -> Sequence[str] | Failure:
+        """The addresses of a web server."""
+        return await self._web.addresses(host)
+
+    async def delay(self, origin: Origin) -> float | Failure:
+        """The seconds that it takes to connect; sources are as near to all who may use them."""
+        return 0.0 if origin.scheme in self._by_scheme else await self._web.delay(origin)
