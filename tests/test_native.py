@@ -16,6 +16,7 @@ from gcs import doctor
 from gcs.core import traps
 from gcs.gatherer import links
 from gcs.native import compiled, is_compiled
+from gcs.store.columns import pack_columns, pack_columns_expressed, repeated_expressed
 from gcs.summary import charsets, excerpt, page, scan
 from gcs.summary.head import Head
 
@@ -167,6 +168,42 @@ def test_memos(steps: list[tuple[str, int]], asked: list[str]) -> None:
     assert sys.getrefcount(held) == before
 
 
+TEXTS = st.sampled_from(
+    ["", "a", "b", "\0", "a\0b", "é", "\u20ac\0", "x" * 31, "y" * 300, "\ud800"]
+) | st.text(max_size=4)
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> list[str | list[str] | tuple[str, ...]]:
+    rows = draw(st.sampled_from([0, 1, 2, 3, 20, 127, 128, 300]))
+    repeated = st.lists(TEXTS, min_size=1, max_size=5).map(lambda some: (some * rows)[:rows])
+    column = TEXTS | repeated | repeated.map(tuple) | TEXTS.map(lambda text: [text] * rows)
+    return draw(st.lists(column | st.lists(TEXTS, max_size=3), max_size=17))
+
+
+@given(given=columns())
+@example(given=[["x" * 9_999] * 7, ["y"] * 7])
+@example(given=["p", [f"{n}" * 40 for n in range(70_000)]])
+def test_columns(given: list[str | list[str] | tuple[str, ...]]) -> None:
+    """Columns are packed to the same bytes, and those that do not fit together are refused alike."""
+    lengths = {len(each) for each in given if not isinstance(each, str)}
+    if len(lengths) > 1:
+        for pack in (pack_columns, pack_columns_expressed):
+            with pytest.raises(ValueError, match="no common length"):
+                pack(given)
+    else:
+        assert pack_columns(given) == pack_columns_expressed(given)
+
+
+@given(texts=st.lists(TEXTS))
+@example(texts=[f"{number % 700}" for number in range(1_000)])
+def test_repeated_texts(texts: list[str]) -> None:
+    """The same texts are found to have been there before."""
+    assert compiled.repeated_in(texts) == repeated_expressed(texts)
+    apart = ["".join(list(text)) for text in texts]  # equal, and not the same objects
+    assert compiled.repeated_in(texts + apart) == repeated_expressed(texts + apart)
+
+
 def test_what_is_no_page_is_refused() -> None:
     """Arguments of other kinds are errors of Python, and nothing is read."""
     with pytest.raises(TypeError):
@@ -176,6 +213,11 @@ def test_what_is_no_page_is_refused() -> None:
     memo = compiled.Memo(bytes(16))
     with pytest.raises(TypeError, match="a link is a str"):
         compiled.resolve_links([b"x"], "/", memo, memo, None, str, print, print, "settled", False)  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="columns are a tuple"):
+        compiled.pack_columns(["x"])  # type: ignore[arg-type]
+    assert compiled.pack_columns(([1],)) is None  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="a text is a str"):
+        compiled.repeated_in([b"x"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="begins with a slash"):
         compiled.resolve_links([], "", memo, memo, None, str, print, print, "settled", False)
 

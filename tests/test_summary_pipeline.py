@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import filetype
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,6 +104,16 @@ def test_declared(header: str, media_type: str, label: str) -> None:
 def test_recognise(content_type: str, url: str, body: bytes, media_type: str) -> None:
     """A body is what it is declared to be, unless it plainly is something else."""
     assert recognise(content_type, url, body).media_type == media_type
+
+
+@given(st.binary(max_size=600), st.sampled_from([(0, b""), (128, b"DICM"), (257, b"ustar")]))
+def test_a_pdf_is_told_at_once(rest: bytes, mark: tuple[int, bytes]) -> None:
+    """What begins as a PDF does is known without the library, which would say the same."""
+    at, written = mark
+    body = bytearray(b"%PDF-1.4\0" + rest)
+    body[at : at + len(written)] = written
+    kind = filetype.guess(bytes(body))
+    assert recognise("", URL, bytes(body)).by_content == kind.mime
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.binary(max_size=600))

@@ -13,7 +13,7 @@ from gcs.core.urls import key, url
 from gcs.fetch.outcome import Response
 from gcs.gatherer.job import Job, Visit
 from gcs.store import warc
-from gcs.store.columns import joined, pack_columns, pack_row
+from gcs.store.columns import joined, pack_columns, pack_row, repeated
 from gcs.store.records import SEED, Again, Finished, Packed
 from gcs.summary.members import Member
 from gcs.summary.records import MEMBER, Document, Fetched, Summary
@@ -242,28 +242,24 @@ def _summary(
 def _links(visit: Visit, document: Document, fetched_us: int) -> Sequence[str | Sequence[str]]:
     """The columns of the links, as `Edge` has them."""
     targets, texts, rels, kinds = visit.targets, document.texts, document.rels, document.kinds
-    if not targets:
+    urls = [target.url for target in targets if target is not None]
+    if not urls:
         return visit.job.url, (), (), "", "", "", ""
     if any(not isinstance(each, str) and len(each) != len(targets) for each in (texts, rels, kinds)):
         texts, rels, kinds = document.columns()  # a plug-in's
-    if None in targets:
+    if len(urls) < len(targets):
         texts = list(compress(texts, targets))
         rels = rels if isinstance(rels, str) else list(compress(rels, targets))
         kinds = kinds if isinstance(kinds, str) else list(compress(kinds, targets))
-    urls = [target.url for target in targets if target is not None]
     return visit.job.url, urls, texts, rels, kinds, str(fetched_us), _repeated(urls)
 
 
-def _repeated(urls: Sequence[str]) -> str | list[str]:
+def _repeated(urls: list[str]) -> str | list[str]:
     """For each URL a text that is not empty if it was there before; one empty text if none was."""
-    left = set(urls)
-    if len(left) == len(urls):
+    places = repeated(urls)
+    if not places:
         return ""
-    repeated = []
-    for each in urls:
-        if each in left:
-            left.remove(each)
-            repeated.append("")
-        else:
-            repeated.append("1")
-    return repeated
+    column = [""] * len(urls)
+    for place in places:
+        column[place] = "1"
+    return column

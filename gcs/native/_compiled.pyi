@@ -47,6 +47,12 @@ class Paragraphs:
     def __init__(self, body: bytes, part: bytes, looked_at: int, limit: int, /) -> None: ...
     def __iter__(self) -> Iterator[str | bytes]: ...
 
+def pack_columns(columns: tuple[str | Sequence[str], ...], /) -> tuple[int, bytes] | None:
+    """How many rows columns of texts are, and how `gcs.store.columns` packs them; None for unusual ones."""
+
+def repeated_in(texts: list[str], /) -> list[int]:
+    """The places of those texts that were there before."""
+
 def utf8_end(body: bytes, /) -> int:
     """How many bytes are whole characters of UTF-8, if all but the beginning of one at the end are; or -1."""
 

@@ -1,9 +1,10 @@
-/* The module `gcs.native._compiled`: what a crawl does most often, in C. __init__.pyi says what each does. */
+/* The module `gcs.native._compiled`: what a crawl does most often, in C. _compiled.pyi says what each does. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "bytes.h"
+#include "columns.h"
 #include "links.h"
 #include "memo.h"
 #include "paragraphs.h"
@@ -13,6 +14,8 @@ static PyMethodDef methods[] = {
     {"links_in", links_in, METH_VARARGS, "The links of a page."},
     {"tags_in", tags_in, METH_VARARGS, "What the tags of a page say."},
     {"resolve_links", resolve_links, METH_VARARGS, "What links mean."},
+    {"pack_columns", pack_columns, METH_O, "Rows of texts, by columns."},
+    {"repeated_in", repeated_in, METH_O, "Which texts were there before."},
     {"utf8_end", utf8_end, METH_O, "Where valid UTF-8 ends."},
     {"shape_of", shape_of, METH_VARARGS, "What a page has in common with others of its template."},
     {NULL, NULL, 0, NULL},

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgpack
 
+from gcs.native import compiled, is_compiled
 from gcs.store.records import NO_ROWS, Packed
 
 _BETWEEN: Final = "\0"
@@ -33,6 +34,12 @@ def joined(packed: Sequence[Packed]) -> Packed:
 
 def pack_columns(columns: Sequence[str | Sequence[str]]) -> Packed:
     """Some rows of texts, by columns: each a sequence, all of one length, or one text for all rows."""
+    packed = compiled.pack_columns(tuple(columns)) if is_compiled else None
+    return pack_columns_expressed(columns) if packed is None else Packed(*packed)
+
+
+def pack_columns_expressed(columns: Sequence[str | Sequence[str]]) -> Packed:
+    """The same, in Python."""
     lengths = [len(each) for each in columns if not isinstance(each, str)]
     rows = lengths[0] if lengths else 1
     if any(length != rows for length in lengths):
@@ -59,3 +66,22 @@ def _joined(texts: str | Sequence[str]) -> str:
     if joined.count(_BETWEEN) >= len(texts):
         joined = _BETWEEN.join([each.replace(_BETWEEN, _INSTEAD) for each in texts])
     return joined
+
+
+def repeated(texts: list[str]) -> list[int]:
+    """The places of those texts that were there before."""
+    return compiled.repeated_in(texts) if is_compiled else repeated_expressed(texts)
+
+
+def repeated_expressed(texts: list[str]) -> list[int]:
+    """The same, in Python."""
+    left = set(texts)
+    if len(left) == len(texts):
+        return []
+    places = []
+    for place, text in enumerate(texts):
+        if text in left:
+            left.remove(text)
+        else:
+            places.append(place)
+    return places

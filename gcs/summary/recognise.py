@@ -124,6 +124,7 @@ _SIGNATURES = (
     (b"\x1aE\xdf\xa3", "video/webm"),
     (b"MZ", "application/x-msdownload"),
 )
+_PDF = b"%PDF-"
 _MIMETYPE_IN_ZIP = re.compile(rb"PK\x03\x04.{18}(.)\0{3}\x08\0.{2}mimetype([ -~]+)", re.DOTALL)
 
 
@@ -238,6 +239,11 @@ def _xml_type(head: bytes, *, default: str = XML) -> str:
     return _XML_ROOTS.get(root[1].lower(), default) if root else default
 
 
+def _is_elsewhere(head: bytes) -> bool:
+    """Whether there is, further on, the mark of a format that does not say by its first bytes what it is."""
+    return head[128:132] == b"DICM" or head[257:262] == b"ustar"
+
+
 def _signature(head: bytes) -> str:
     if inside := _MIMETYPE_IN_ZIP.match(head):
         named = inside[2][: inside[1][0]].decode("ascii").strip()
@@ -248,6 +254,9 @@ def _signature(head: bytes) -> str:
         return "font/woff2"
     if head.startswith(OLE):
         return "application/x-ole-storage"
+    # What is common, and what `filetype` would come to after trying forty others.
+    if head.startswith(_PDF) and not _is_elsewhere(head):
+        return "application/pdf"
     kind = filetype.guess(head)
     if kind is not None:
         return ALIASES.get(kind.mime, str(kind.mime))

@@ -1,0 +1,12 @@
+/* Texts by columns, on their way to the journal; see columns.c and _compiled.pyi. */
+
+#ifndef GCS_COLUMNS_H
+#define GCS_COLUMNS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+PyObject *pack_columns(PyObject *module, PyObject *columns);
+PyObject *repeated_in(PyObject *module, PyObject *texts);
+
+#endif
