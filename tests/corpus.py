@@ -279,7 +279,7 @@ def _epub() -> bytes:
         archive.writestr("META-INF/container.xml", container)
         archive.writestr("book/package.opf", package)
         archive.writestr("book/one.xhtml", b"<html><h1>The hive</h1>" + HTML + b"</html>")
-        archive.writestr("book/c.png", _picture("PNG"))
+        archive.writestr("book/c.png", picture("PNG"))
     return stream.getvalue()
 
 
@@ -367,7 +367,8 @@ def _ics() -> bytes:
     return "\r\n".join(lines).encode()
 
 
-def _picture(kind: str, **options: Any) -> bytes:
+def picture(kind: str, **options: Any) -> bytes:
+    """An image of two colours."""
     stream = io.BytesIO()
     image = Image.new("RGB", (320, 200), (250, 200, 20))
     image.paste((20, 20, 20), (0, 0, 320, 60))
@@ -379,11 +380,11 @@ def _jpg() -> bytes:
     exif = Image.Exif()
     exif[0x010E], exif[0x010F], exif[0x0110] = TITLE, "Apiary", "Lens 1"
     exif.get_ifd(0x8825).update({1: "N", 2: (47.0, 30.0, 0.0), 3: "W", 4: (8.0, 15.0, 0.0)})
-    return _picture("JPEG", exif=exif)
+    return picture("JPEG", exif=exif)
 
 
 def _png() -> bytes:
-    return _picture("PNG")
+    return picture("PNG")
 
 
 def _svg() -> bytes:
@@ -527,12 +528,24 @@ def bomb(size_bytes: int = 64 << 20) -> bytes:
     return zipped({"zeros": bytes(size_bytes)})
 
 
-def nested(depth: int) -> bytes:
+def nested(depth: int, *, name: str = "") -> bytes:
     """A ZIP in a ZIP in a ZIP."""
     made = zipped({"page.html": HTML})
     for number in range(depth):
-        made = zipped({f"{number}.zip": made})
+        made = zipped({f"{name}{number}.zip": made})
     return made
+
+
+def sparse_tar() -> bytes:
+    """A TAR with a file that is mostly a hole of some gigabytes, and a small one behind it."""
+    info = tarfile.TarInfo("hole")
+    info.type, info.size = tarfile.GNUTYPE_SPARSE, 512
+    head = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    head[386:410] = b"%011o\0%011o\0" % (0, 512)
+    head[483:495] = b"%011o\0" % (1 << 32)
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head) + bytes(512) + tarred({"small.txt": b"x"})
 
 
 def overlapping() -> bytes:
@@ -555,4 +568,4 @@ def locked_zip() -> bytes:
 
 def gif_and_zip() -> bytes:
     """An image that is an archive too."""
-    return _picture("GIF") + zipped({"page.html": HTML})
+    return picture("GIF") + zipped({"page.html": HTML})

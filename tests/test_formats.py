@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
+import struct
 import tracemalloc
 import zipfile
+import zlib
+from random import Random
 from typing import Any
+from urllib.parse import unquote
 
+import py7zr
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -264,18 +270,23 @@ def _with_other_name() -> bytes:
         ("a.pdf", lambda: corpus.pdf() + zipped({"a": b"x"}), "a polyglot: it is application/pdf and also"),
         ("a.zip", lambda: corpus.files()["zip"][:-100], "not readable as application/zip: File is not a zip"),
         ("a.tar", lambda: corpus.files()["tar"][:2000], "truncated"),
+        ("a.tar", lambda: corpus.tarred({"a": b"", "b": b""}).replace(b"b\0", b"c\0", 1), "damaged: no file"),
         ("a.tgz", lambda: corpus.files()["tar.gz"][:3000], "truncated"),
         ("a.bz2", lambda: corpus.files()["tar.bz2"][:3000], "truncated"),
         ("a.xz", lambda: corpus.files()["tar.xz"][:3000], "truncated"),
         ("a.zst", lambda: corpus.files()["tar.zst"][:3000], "truncated"),
         ("a.7z", lambda: corpus.files()["7z"][:3000], "truncated"),
         ("a.warc.gz", lambda: corpus.files()["warc.gz"][:-100], "truncated"),
+        ("a.warc", lambda: b"WARC/1.0\r\n" + b"a: b\r\n" * 20_000, "damaged: headers without end"),
         ("a.png", lambda: corpus.files()["png"][:300], "truncated"),
         ("a.rtf", lambda: corpus.files()["rtf"][:300], "truncated"),
         ("a.ics", lambda: corpus.files()["ics"][:300], "truncated"),
         ("a.json", lambda: corpus.files()["json"][:100], "truncated"),
         ("a.json", lambda: b"[" * 100_000, "nested too deep"),
         ("a.rtf", lambda: b"{\\rtf1" + b"{" * 20_000, "nested too deep"),
+        ("a.yaml", lambda: b"[" * 100_000, "nested too deep"),
+        ("a.yaml", lambda: b"- " * 100_000, "nested too deep"),
+        ("a.heic", lambda: b"\0\0\0\x18ftypheic" + bytes(100), "damaged, or in a format that is not known"),
         ("a.rss", lambda: corpus.files()["rss"][:-20], "damaged: unclosed token"),
         ("a.ttf", lambda: corpus.files()["ttf"][:200], "damaged"),
         ("a.mp4", lambda: b"\0\0\0\x18ftypmp42" + b"\0" * 100, "not readable as video/mp4"),
@@ -302,6 +313,144 @@ def test_refused_members() -> None:
     assert (len(many.members), many.document.refused) == (5, "more than 5 members")
     whole = read(zipped({"a": b"x" * 900, "b": b"x" * 900}), limits=Limits(expanded_bytes=1500))
     assert whole.document.refused == "it expands to more than 1500B"
+
+
+def test_members_that_are_damaged() -> None:
+    """Members without their checksums, and sparse ones, are refused, and those beside them are read."""
+    copied = corpus.sevenzipped({"a.txt": b"bees", "b.txt": b"honey"}, filters=[{"id": py7zr.FILTER_COPY}])
+    found = read(copied.replace(b"bees", b"wasp"), "a.7z").members
+    assert [each.document.refused for each in found] == ["damaged: its checksum is another", ""]
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        whole = zipped({"a.txt": b"bees", "b.txt": b"honey"}, method=method)
+        assert [each.document.excerpt for each in read(whole).members] == ["bees", "honey"]
+        found = read(whole.replace(struct.pack("<I", zlib.crc32(b"bees")), b"wasp")).members
+        assert [each.document.refused for each in found] == ["damaged: its checksum is another", ""]
+    found = read(corpus.sparse_tar(), "a.tar").members
+    assert [each.document.refused for each in found] == ["a sparse file", ""]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_bomb_of_any_method_takes_no_memory(method: int) -> None:
+    """Of a ZIP that is packed by bzip2 or LZMA no more comes out at once than by any other method."""
+    body = zipped({"a.txt": bytes(128 << 20)}, method=method)
+    body = body.replace(struct.pack("<I", 128 << 20), struct.pack("<I", 1 << 20))  # it says that it is small
+    tracemalloc.start()
+    try:
+        (member,) = read(body, "a.zip").members
+        most_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert member.document.refused == "damaged: its checksum is another"
+    assert most_bytes < 32 << 20
+
+
+def test_archived_answers_are_counted() -> None:
+    """What comes out of the codings in a WARC file counts like what comes out of other archives."""
+    sent = gzip.compress(Random(1).randbytes(600) + bytes(100_000))
+    answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + sent
+    head = b"WARC/1.1\r\nWARC-Type: response\r\nContent-Type: application/http\r\nContent-Length: %d\r\n\r\n"
+    body = (head % len(answer) + answer + b"\r\n\r\n") * 20
+    found = read(body, "a.warc", limits=Limits(expanded_bytes=1 << 20))
+    assert found.document.refused == "it expands to more than 1MiB"
+    assert len(found.members) == 10
+
+
+def test_names_of_members_of_what_was_asked_for() -> None:
+    """What a container was asked for by does not name its members, and long names leave them apart."""
+    found = read(zipped({"a.csv": b"x,y\n1,2\n", "b": b"x"}), "get.php?file=a.zip").members
+    assert [(each.url[16:], each.document.type_by_name) for each in found] == [
+        ("/get.php?file=a.zip!/a.csv", "text/csv"),
+        ("/get.php?file=a.zip!/b", ""),
+    ]
+    inner = zipped({"é" * 3000: b"x", "é" * 2999: b"y"})
+    found = read(zipped({"z" * 3000: inner}), "a" * 1950).members
+    assert len({each.url for each in found}) == len(found) == 3
+    assert len({each.parent for each in found}) == 2
+    assert all(unquote(each.url).isprintable() and len(each.url) < 4_000 for each in found)
+    deeper = read(corpus.nested(16, name="n" * 600), "a" * 1900, limits=Limits(depth=16)).members
+    assert "the addresses of its members would be too long" in {each.document.refused for each in deeper}
+
+
+def test_what_looks_like_wide_text() -> None:
+    """Every second byte of a packed file may be zero, and still it is no text in UTF-16; a text is one."""
+    body = zstandard.compress(bytes(64 << 20))
+    assert read(body, "a.zst").document.format == "application/zstd"
+    assert read("Bees, all of them, and honey.".encode("utf-16-le"), "a").document.format == "text/plain"
+    warc = b"WARC/1.0\r\nWARC-Type: resource\r\nContent-Length: 4\r\n\r\n\0\1\2\3\r\n\r\n"
+    assert read(warc, "a.warc.gz").document.format == "application/warc"
+
+
+def test_frames_of_zstd() -> None:
+    """All frames of zstd count, also empty ones and those to be skipped, and one cut off is noticed."""
+    noise = Random(1).randbytes(400_000)
+    several = zstandard.compress(b"") + b"\x50\x2a\x4d\x18\x02\0\0\0ab" + zstandard.compress(noise)
+    (member,) = read(several, "a.bin.zst").members
+    assert member.bytes == len(noise)
+    for end in (len(several) - 1, len(several) - 200_000, len(several) - len(noise)):
+        assert read(several[:end], "a.bin.zst").document.refused == "truncated"
+    assert read(zstandard.compress(b""), "a.txt.zst").document.refused == ""
+
+
+def test_yaml_is_looked_at_as_far_as_is_needed() -> None:
+    """YAML that refers to itself, has mappings for names, or is long, has its first fields said."""
+    found = read(b"a: &a [*a, {? [x, y] : honey bees, b: *a}]", "a.yaml").document
+    assert (found.refused, said(found)["fields"]) == ("", ("a[]: text", "a[].: text", "a[].b: text"))
+    long = b"".join(b"- {name: n%d, value: %d}\n" % (number, number) for number in range(30_000))
+    document = read(long, "a.yaml").document
+    assert said(document) == {"kind": "list", "fields": ("[].name: text", "[].value: text")}
+    assert said(read(b"- honey\n" * 100, "a.yaml").document)["items"] == 100
+
+
+def test_names_are_not_repeated_at_length() -> None:
+    """A long name does not come again in memory with everything that is below it."""
+    data = json.dumps({"k" * 500_000: {str(number): number for number in range(2_000)}}).encode()
+    tags = b"".join(b"<%s%d>" % (b"n" * 20_000, number) for number in range(32))
+    tags += b"".join(b"<x%d/>" % number for number in range(2_000))
+    tags += b"".join(b"</%s%d>" % (b"n" * 20_000, number) for number in reversed(range(32)))
+    for name, body in (("a.json", data), ("a.xml", b"<?xml version='1.0'?>" + tags)):
+        tracemalloc.start()
+        try:
+            assert read(body, name).document.refused == ""
+            most_bytes = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert most_bytes < 64 << 20
+
+
+def test_headers_of_mail_without_end() -> None:
+    """Of a header without end the beginning is read, and attachments have the character set they declare."""
+    to = b",".join(b'"a%d" <a%d@bees.test>' % (number, number) for number in range(20_000))
+    body = b"Received: here\nTo: " + to + b"\nSubject: " + b"=?utf-8?q?a?= " * 20_000 + b"\n\nhoney"
+    document = read(body, "a.eml").document
+    assert (document.title[:3], document.excerpt) == ("aaa", "honey")
+    assert str(said(document)["to"]).startswith("a0 <a0@bees.test>")
+    message = corpus.message()
+    kind: dict[str, Any] = {"maintype": "text", "subtype": "plain", "params": {"charset": "iso-8859-2"}}
+    message.add_attachment("Zażółć gęślą jaźń".encode("iso-8859-2"), **kind)
+    (_, text) = read(b"Received: here\n" + message.as_bytes(), "a.eml").members
+    assert (text.document.excerpt, text.document.charset_declared) == ("Zażółć gęślą jaźń", "iso-8859-2")
+
+
+def test_rtf_in_other_scripts() -> None:
+    """Codes of two bytes are one character, and so are two halves; what stands in for them is left out."""
+    codes = "".join(rf"\'{each:02x}" for each in "蜂蜜".encode("cp932"))
+    halves = r"\uc2\u-10179\'81\'48\u-9187\'81\'48\u12354\'82\'a0.\u-10179 "
+    body = rf"{{\rtf1\ansi\ansicpg932 {codes} {halves}}}".encode()
+    assert read(body, "a.rtf").document.excerpt == "蜂蜜 🐝あ.\ufffd"
+
+
+def test_comments_of_images() -> None:
+    """A comment in an image is its description, as it was written."""
+    for kind in ("GIF", "JPEG"):
+        assert read(corpus.picture(kind, comment=b"Many bees")).document.description == "Many bees"
+
+
+def test_a_long_calendar() -> None:
+    """A calendar of several megabytes is read to its end."""
+    event = b"BEGIN:VEVENT\r\nDTSTART:20010203\r\nSUMMARY:Honey\r\nEND:VEVENT\r\n"
+    body = b"BEGIN:VCALENDAR\r\n" + event * 20_000 + b"END:VCALENDAR\r\n"
+    document = read(body, "a.ics").document
+    assert (document.refused, said(document)["events"]) == ("", 20_000)
 
 
 @pytest.mark.parametrize("ending", NAMES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
+import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -37,11 +39,32 @@ def spin(part):
     while True: pass
 def crash(part): os.kill(os.getpid(), signal.SIGSEGV)
 def leave(part): os._exit(3)
+def die(part): os.kill(os.getpid(), signal.SIGRTMIN + 1)
 def lie(part):
     from gcs.summary import Document
     return Document(title="x" * 1_000)
+def invent(part):
+    from gcs.summary import Document
+    from gcs.summary.records import Detail
+    return Document(details=(Detail("x", number=float("nan")),))
+def name(part):
+    from gcs.summary import Document
+    from gcs.summary.records import Detail
+    return Document(details=(Detail("x" * 1_000, "x"),))
+def draw(part):
+    from gcs.summary import Document
+    return Document(thumbnail="javascript:alert(1)")
+def mislead(part):
+    import sys
+    from gcs.summary import Document
+    from gcs.summary.members import Member, Read
+    own, member = sys.modules["__main__"], Member(ADDRESS, ADDRESS, 1, "", 0, Document())
+    packed = own.packed
+    own.packed = lambda found, lasts: packed(Read(Document(), [member]), lasts=lasts)
+    return Document()
+ADDRESS = "http://other.test/a!/b"
 """
-FUNCTIONS = ("hang", "spin", "crash", "leave", "lie")
+FUNCTIONS = ("hang", "spin", "crash", "leave", "die", "lie", "invent", "name", "draw", "mislead")
 
 
 @pytest.fixture
@@ -96,7 +119,12 @@ def test_harm() -> None:
     reasons = {
         "crash": "its reader crashed (SIGSEGV)",
         "leave": "its reader crashed",
+        "die": f"its reader crashed (signal {signal.SIGRTMIN + 1})",
         "lie": "its reader said more than there can be",
+        "invent": "its reader said more than there can be",
+        "name": "its reader said more than there can be",
+        "draw": "its reader said nonsense",
+        "mislead": "its reader spoke of something else",
     }
 
     async def main() -> None:
@@ -161,6 +189,51 @@ def test_hanging(name: str, why: str) -> None:
         await workshop.aclose()
 
     trio.run(main)
+
+
+def test_nothing_is_fetched() -> None:
+    """What refers to something on the network or on this disk is read without it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        place = f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        entities = f"<!ENTITY a SYSTEM 'file:///etc/passwd'><!ENTITY b SYSTEM '{place}'>"
+        entities += f"<!ENTITY % p SYSTEM '{place}'>%p;"
+        kind = f"<?xml version='1.0'?><!DOCTYPE x SYSTEM '{place}' [{entities}]>"
+        page = f"{kind}<x><p><t>honey &a;&b;</t></p><text>honey &a;&b;</text></x>"
+        template = f"<x><Relationship TargetMode='External' Type='x/attachedTemplate' Target='{place}'/></x>"
+        bodies = {
+            "a.xml": page.encode(),
+            "a.svg": page.replace("x>", "svg>").encode(),
+            "a.rss": f"{kind}<rss><channel><title>honey &a;&b;</title></channel></rss>".encode(),
+            "a.docx": corpus.zipped(
+                {
+                    "[Content_Types].xml": b"",
+                    "word/document.xml": page.encode(),
+                    "word/_rels/settings.xml.rels": template.encode(),
+                }
+            ),
+            "a.odt": corpus.zipped(
+                {"mimetype": b"application/vnd.oasis.opendocument.text", "content.xml": page.encode()},
+                method=0,
+            ),
+            "a.yaml": f"!!python/object/apply:urllib.request.urlopen ['honey and {place}']".encode(),
+            "a.mp4": f"#EXTM3U\n#EXTINF:1\n# honey and\n{place}\n".encode(),
+        }
+
+        async def main() -> None:
+            workshop = _workshop()
+            try:
+                for name, body in bodies.items():
+                    document = (await workshop.read(body, url=f"http://host.test/{name}")).document
+                    assert document.refused == ""
+                    assert "honey" in document.title + document.excerpt
+                    assert "root:" not in document.title + document.excerpt
+            finally:
+                await workshop.aclose()
+
+        trio.run(main)
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 def test_cancelling() -> None:

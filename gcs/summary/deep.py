@@ -11,6 +11,7 @@ the body that was fetched; relative links of theirs lead nowhere. What they ask 
 from __future__ import annotations
 
 import hashlib
+import re
 from base64 import b32encode
 from collections.abc import Iterable
 from typing import Final
@@ -26,7 +27,9 @@ from gcs.summary.plugins import NONE, Part, Plugins
 from gcs.summary.recognise import BINARY
 from gcs.summary.records import Document, Link, details, scalars
 
-_MAX_ADDRESS: Final = 2_000
+_MAX_NAME: Final = 500
+_MAX_ADDRESS: Final = records.MAX_HREF - 10
+_CUT: Final = re.compile(r"%[0-9A-F]?\Z")
 _SAFE: Final = "/-._~()',;=@+$&*:"
 
 
@@ -155,10 +158,17 @@ def reason(media_type: str, error: Exception) -> str:
 
 
 def address_of(container: str, name: str, taken: Iterable[str] = ()) -> str:
-    """The address of a member, which no other has: without steps upwards, and "!" only where it separates."""
+    """The address of a member, which no other has: without steps upwards, and "!" only where it separates.
+
+    Raises Refused when there is no room for one.
+    """
     steps = [step for step in name.replace("\\", "/").lstrip("/").split("/") if step not in {".", ".."}]
     quoted = quote("/".join(steps).encode("utf-8", "replace"), safe=_SAFE) or "unnamed"
-    address = f"{container}{SEPARATOR}{quoted}"[:_MAX_ADDRESS]
+    if len(quoted) > _MAX_NAME:
+        quoted = _CUT.sub("", quoted[:_MAX_NAME])
+    address = f"{container}{SEPARATOR}{quoted}"
+    if len(address) > _MAX_ADDRESS:
+        raise Refused("the addresses of its members would be too long")
     number, free = 2, address
     while free in taken:
         free, number = f"{address}~{number}", number + 1

@@ -165,7 +165,8 @@ def _type_of(ending: str) -> str:
 
 def name_of(url: str) -> str:
     """The last segment of the path of a canonical URL, or of a member's address, as written."""
-    return url.partition("?")[0].rpartition("/")[2]
+    # What a container was asked for by is no part of the names of its members.
+    return url.rpartition(SEPARATOR)[2].partition("?")[0].rpartition("/")[2]
 
 
 def container_of(url: str) -> str:

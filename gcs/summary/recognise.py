@@ -123,6 +123,7 @@ _SIGNATURES = (
     (b"OggS", "application/ogg"),
     (b"\x1aE\xdf\xa3", "video/webm"),
     (b"MZ", "application/x-msdownload"),
+    (b"WARC/1.", "application/warc"),
 )
 _PDF = b"%PDF-"
 _MIMETYPE_IN_ZIP = re.compile(rb"PK\x03\x04.{18}(.)\0{3}\x08\0.{2}mimetype([ -~]+)", re.DOTALL)
@@ -193,7 +194,9 @@ def _may_be_markup(head: bytes) -> bool:
 def _is_text(head: bytes) -> bool:
     if head.startswith(_TEXT_SIGNATURES):
         return False
-    return head.startswith(_BOMS) or not _NOT_TEXT.search(head) or _is_wide(head)
+    if head.startswith(_BOMS) or not _NOT_TEXT.search(head):
+        return True
+    return _is_wide(head) and not _known_signature(head)
 
 
 def is_textual(media_type: str) -> bool:
@@ -249,6 +252,17 @@ def _signature(head: bytes) -> str:
         named = inside[2][: inside[1][0]].decode("ascii").strip()
         if _TYPE.match(named):
             return named
+    if found := _known_signature(head):
+        return found
+    try:
+        found = str(puremagic.from_string(head, mime=True))
+    except (puremagic.PureError, ValueError):
+        return ""
+    return ALIASES.get(found, found)
+
+
+def _known_signature(head: bytes) -> str:
+    """What begins so and cannot be anything else; "" for nothing of the kind."""
     # What the libraries take for something more special.
     if head.startswith(b"wOF2"):
         return "font/woff2"
@@ -262,11 +276,4 @@ def _signature(head: bytes) -> str:
         return ALIASES.get(kind.mime, str(kind.mime))
     if len(head) > 262 and head[257:262] == b"ustar":
         return "application/x-tar"
-    for signature, found in _SIGNATURES:
-        if head.startswith(signature):
-            return found
-    try:
-        found = str(puremagic.from_string(head, mime=True))
-    except (puremagic.PureError, ValueError):
-        return ""
-    return ALIASES.get(found, found)
+    return next((found for signature, found in _SIGNATURES if head.startswith(signature)), "")

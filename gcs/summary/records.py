@@ -101,7 +101,8 @@ class Detail(NamedTuple):
 def details(facts: Mapping[str, object]) -> tuple[Detail, ...]:
     """Facts as details, cut to their bounds; without what is empty, None, or no finite number."""
     made: list[Detail] = []
-    for name, value in facts.items():
+    for key, value in facts.items():
+        name = scalars(key, MAX_DETAIL_NAME)
         if isinstance(value, bool):
             detail = Detail.of(name, int(value)) if value else None
         elif isinstance(value, int | float):

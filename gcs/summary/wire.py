@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from math import isfinite
 from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta
@@ -24,6 +25,7 @@ PLAIN: Final = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*\Z"
 _DEEPEST: Final = 6
 _Label = Annotated[str, Meta(max_length=records.MAX_LINE, pattern=PLAIN)]
 _Text = Annotated[str, Meta(max_length=records.MAX_HREF)]
+_PICTURE: Final = r"^(data:image/[a-z0-9.+-]+;base64,[A-Za-z0-9+/=]*)?\Z"
 _Texts = Annotated[list[_Text], Meta(max_length=records.MAX_LINKS)]
 
 
@@ -55,7 +57,7 @@ class Wire(NamedTuple):
     type_by_name: _Label
     type_by_content: _Label
     details: Annotated[tuple[Detail, ...], Meta(max_length=records.MAX_DETAILS)]
-    thumbnail: Annotated[str, Meta(max_length=records.MAX_THUMBNAIL)]
+    thumbnail: Annotated[str, Meta(max_length=records.MAX_THUMBNAIL, pattern=_PICTURE)]
     refused: _Label
 
 
@@ -83,7 +85,9 @@ def is_modest(document: Document) -> bool:
         and _are_short(records.MAX_LINE, rels)
         and _are_short(records.MAX_LINE, kinds)
         and _are_short(records.MAX_LINE, (*labels, *charsets, *(each.text for each in document.headings)))
-        and _are_short(records.MAX_DETAIL, [each.text or each.name for each in document.details])
+        and _are_short(records.MAX_DETAIL_NAME, [each.name for each in document.details])
+        and _are_short(records.MAX_DETAIL, [each.text or "" for each in document.details])
+        and all(isfinite(each.number or 0.0) for each in document.details)
         and _are_short(records.MAX_DETAIL, [item for each in document.details for item in each.items or ()])
         and all(len(each.items or ()) <= records.MAX_ITEMS for each in document.details)
         and _are_short(records.MAX_THUMBNAIL, (document.thumbnail,))

@@ -3,7 +3,7 @@
 A process is started when there is something for it, used again, and ended with the workshop. It is given one
 body at a time. One that takes too long is killed, one that has died is replaced, and the body it had is
 refused with the reason; so what a body can do is to lose its own summary. What comes back is read with all
-its types and bounds checked: a process that was taken over can tell lies about its body, and nothing else.
+its types and bounds checked: what a process can say, even one that was taken over, is lies about its body.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from msgspec import Meta, Struct
 from gcs.settings import duration
 from gcs.summary.limits import Limits
 from gcs.summary.members import Member, Read
+from gcs.summary.names import SEPARATOR
 from gcs.summary.pipeline import with_types
 from gcs.summary.recognise import recognise
 from gcs.summary.records import MAX_HREF, MAX_LINKS, Document
@@ -45,14 +46,14 @@ _ENVIRONMENT: Final = {
 _SECRETS: Final = ("GCS_", "CREDENTIALS_DIRECTORY")
 
 
-_Address = Annotated[str, Meta(max_length=MAX_HREF)]
+_Address = Annotated[str, Meta(max_length=MAX_HREF, pattern=r"^[!-~]+\Z")]
 
 
 class _Member(Struct, array_like=True, frozen=True):
     url: _Address
     parent: _Address
     bytes: Annotated[int, Meta(ge=0, le=1 << 40)]
-    digest: Annotated[str, Meta(max_length=60)]
+    digest: Annotated[str, Meta(max_length=60, pattern=r"^[!-~]*\Z")]
     links: Annotated[int, Meta(ge=0, le=MAX_LINKS)]
     document: Wire
 
@@ -92,6 +93,8 @@ class Workshop:
                 if process is None:
                     process = await self._started()
                 reply = await self._asked(process, msgpack.packb((url, content_type, level, body)))
+                if not all(_is_in(each, url) for each in reply.members):
+                    raise _Lost("its reader spoke of something else")
                 if reply.lasts:
                     self._idle.append(process)
                 else:
@@ -170,8 +173,21 @@ class Workshop:
         if code == -signal.SIGXCPU:
             return f"reading it takes more than {duration(self._timeout_s)} of processor time"
         if code is not None and code < 0:
-            return f"its reader crashed ({signal.Signals(-code).name})"
+            return f"its reader crashed ({_signal(-code)})"
         return "its reader crashed"
+
+
+def _signal(number: int) -> str:
+    """The name of a signal; those of real time have none."""
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+def _is_in(member: _Member, url: str) -> bool:
+    """Whether a member is what it is a member of, and nothing elsewhere."""
+    within = f"{url}{SEPARATOR}"
+    return member.url.startswith(within) and (member.parent == url or member.parent.startswith(within))
 
 
 def _environment() -> dict[str, str]:

@@ -26,6 +26,8 @@ _ENDINGS: Final = {".tgz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tzst": ".t
 _PACKED: Final = (".gz", ".bz2", ".xz", ".lzma", ".zst")
 _MAX_WINDOW: Final = 64 << 20
 _MEMORY_BYTES: Final = 128 << 20
+_SKIPPABLE: Final = b"\x2a\x4d\x18"
+_MAX_FRAME_HEADER: Final = 18
 
 
 def expand(part: Part, budget: Budget) -> Iterator[Part]:
@@ -50,9 +52,29 @@ def unpacked(part: Part, budget: Budget) -> bytes:
         raise Refused(f"damaged: {error}") from None
     if data is None:
         raise Refused("larger than a member may be")
-    if not data and part.body[:4] == b"\x28\xb5\x2f\xfd":
+    if part.media_type == "application/zstd" and not _is_whole_zstd(part.body):
         raise Refused("truncated")
     return data
+
+
+def _is_whole_zstd(body: bytes) -> bool:
+    """Whether the last frame comes to its end, which the library does not say (RFC 8878, section 3.1)."""
+    at = 0
+    while at < len(body):
+        if body[at + 1 : at + 4] == _SKIPPABLE:
+            at += 8 + int.from_bytes(body[at + 4 : at + 8], "little")
+            continue
+        frame = zstandard.get_frame_parameters(body[at : at + _MAX_FRAME_HEADER])
+        at += zstandard.frame_header_size(body[at : at + _MAX_FRAME_HEADER])
+        is_last = False
+        while not is_last:
+            if at + 3 > len(body):
+                return False
+            header = int.from_bytes(body[at : at + 3], "little")
+            is_last, is_repeated = bool(header & 1), header >> 1 & 3 == 1
+            at += 3 + (1 if is_repeated else header >> 3)
+        at += 4 * frame.has_checksum
+    return at == len(body)
 
 
 def _opened(part: Part) -> IO[bytes]:

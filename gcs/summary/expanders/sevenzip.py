@@ -12,9 +12,11 @@ import lzma
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice, zip_longest
 from typing import Any, Final, NamedTuple
 
 from gcs.summary.deep import unreadable
+from gcs.summary.expanders.stepwise import Inflating, Stepwise, dictionary, lzma1
 from gcs.summary.limits import Budget, Refused
 from gcs.summary.plugins import Part
 
@@ -22,7 +24,6 @@ _SIGNATURE: Final = b"7z\xbc\xaf\x27\x1c"
 _START: Final = struct.Struct("<6s2xIQQI")
 _MAX_HEADER: Final = 16 << 20
 _MAX_CODERS: Final = 8
-_STEP: Final = 1 << 18
 _AES: Final = b"\x06\xf1\x07\x01"
 _LZMA1, _LZMA2, _DELTA = b"\x03\x01\x01", b"\x21", b"\x03"
 _COPY, _DEFLATE, _BZIP2 = b"\x00", b"\x04\x01\x08", b"\x04\x02\x02"
@@ -49,13 +50,20 @@ class _Folder(NamedTuple):
     size: int
 
 
+class _File(NamedTuple):
+    """How long a file is, and its checksum; None if it has none."""
+
+    size: int
+    checksum: int | None
+
+
 class _Streams(NamedTuple):
-    """Where packed bytes are, what unpacks them, and how long the files are that come out, by folder."""
+    """Where packed bytes are, what unpacks them, and the files that come out, by folder."""
 
     position: int
     packed: list[int]
     folders: list[_Folder]
-    files: list[list[int]]
+    files: list[list[_File]]
 
 
 class _Header:
@@ -96,29 +104,30 @@ class _Header:
         data = self.take((count + 7) // 8)
         return [bool(data[place // 8] & 0x80 >> place % 8) for place in range(count)]
 
-    def digests(self, count: int) -> list[bool]:
-        """Which of some streams have a checksum; the checksums themselves are passed over."""
+    def digests(self, count: int) -> list[int | None]:
+        """The checksums of some streams; None for those that have none."""
         defined = [True] * count if self.byte() else self.bits(count)
-        self.take(4 * sum(defined))
-        return defined
+        return [int.from_bytes(self.take(4), "little") if each else None for each in defined]
 
     def streams(self) -> _Streams:
         position, packed = 0, [0][:0]
         folders: list[_Folder] = []
-        have_digests: list[bool] = []
-        files: list[list[int]] | None = None
+        checksums: list[int | None] = []
+        files: list[list[_File]] | None = None
         while (kind := self.byte()) != 0:
             if kind == 0x06:
                 position, packed = self._pack_info()
             elif kind == 0x07:
-                folders, have_digests = self._unpack_info()
+                folders, checksums = self._unpack_info()
             elif kind == 0x08:
-                files = self._substreams(folders, have_digests)
+                files = self._substreams(folders, checksums)
             else:
                 raise Refused("damaged: an unknown part of the header")
         if len(packed) < len(folders):
             raise Refused("damaged: less is packed than is unpacked")
-        return _Streams(position, packed, folders, [[f.size] for f in folders] if files is None else files)
+        if files is None:
+            files = [[_File(each.size, sum_)] for each, sum_ in zip(folders, checksums, strict=True)]
+        return _Streams(position, packed, folders, files)
 
     def _pack_info(self) -> tuple[int, list[int]]:
         position, count = self.number(), self.count()
@@ -132,7 +141,7 @@ class _Header:
                 raise Refused("damaged: an unknown part of the header")
         return position, sizes
 
-    def _unpack_info(self) -> tuple[list[_Folder], list[bool]]:
+    def _unpack_info(self) -> tuple[list[_Folder], list[int | None]]:
         if self.byte() != 0x0B:
             raise Refused("damaged: no folders")
         count = self.count()
@@ -142,16 +151,16 @@ class _Header:
         if self.byte() != 0x0C:
             raise Refused("damaged: no sizes")
         sizes = [[self.number() for _ in coders] for coders, _ in chains]
-        have_digests = [False] * count
+        checksums: list[int | None] = [None] * count
         while (kind := self.byte()) != 0:
             if kind != 0x0A:
                 raise Refused("damaged: an unknown part of the header")
-            have_digests = self.digests(count)
+            checksums = self.digests(count)
         folders = [
             _Folder(tuple(coders[at] for at in order), size[order[-1]])
             for (coders, order), size in zip(chains, sizes, strict=True)
         ]
-        return folders, have_digests
+        return folders, checksums
 
     def _folder(self) -> tuple[list[_Coder], list[int]]:
         """The coders of a folder, and in which order packed bytes go through them."""
@@ -182,7 +191,7 @@ class _Header:
             raise Refused("packed by a codec that is not known here (several streams)")
         return _Coder(name, self.take(self.count()) if flags & 0x20 else b"")
 
-    def _substreams(self, folders: list[_Folder], have_digests: list[bool]) -> list[list[int]]:
+    def _substreams(self, folders: list[_Folder], checksums: list[int | None]) -> list[list[_File]]:
         counts = [1] * len(folders)
         kind = self.byte()
         if kind == 0x0D:
@@ -195,13 +204,24 @@ class _Header:
                     first = [self.number() for _ in range(count - 1)]
                     sizes[at] = [*first, folder.size - sum(first)]
             kind = self.byte()
+        sums = [[each] if count == 1 else [] for count, each in zip(counts, checksums, strict=True)]
         if kind == 0x0A:
-            known = zip(counts, have_digests, strict=True)
-            self.digests(sum(count for count, has in known if not (count == 1 and has)))
+            # Those that have one already, as the only file of their folder, are not listed again.
+            listed = [
+                0 if each not in ([], [None]) else count for count, each in zip(counts, sums, strict=True)
+            ]
+            found = iter(self.digests(sum(listed)))
+            sums = [
+                list(islice(found, count)) if count else each
+                for count, each in zip(listed, sums, strict=True)
+            ]
             kind = self.byte()
         if kind != 0 or any(size < 0 for each in sizes for size in each):
             raise Refused("damaged: the sizes of files")
-        return sizes
+        return [
+            [_File(*each) for each in zip_longest(of_folder, of_sums[: len(of_folder)])]
+            for of_folder, of_sums in zip(sizes, sums, strict=True)
+        ]
 
     def names(self) -> list[tuple[str, bool]]:
         """The names of all files, and whether there is anything in them."""
@@ -237,16 +257,18 @@ def expand(part: Part, budget: Budget) -> Iterator[Part]:
         kind = header.byte()
     names = iter([name for name, has_content in (header.names() if kind else []) if has_content])
     position = _START.size + streams.position
-    for folder, sizes, packed in zip(streams.folders, streams.files, streams.packed, strict=False):
-        unpacked = _Unpacked(folder, body[position : position + packed])
+    for folder, files, packed in zip(streams.folders, streams.files, streams.packed, strict=False):
+        unpacked = _Unpacked(folder, body[position : position + packed], budget)
         position += packed
-        for size in sizes:
+        for size, checksum in files:
             name = next(names, "")
             if size > budget.limits.member_bytes:
-                unpacked.read(size, budget, is_kept=False)
+                unpacked.read(size, is_kept=False)
                 yield unreadable(name, "larger than a member may be")
-            else:
-                yield Part(unpacked.read(size, budget), name, "")
+                continue
+            data = unpacked.read(size)
+            is_good = checksum is None or zlib.crc32(data) == checksum
+            yield Part(data, name, "") if is_good else unreadable(name, "damaged: its checksum is another")
 
 
 def _header(body: bytes, budget: Budget) -> _Header | None:
@@ -271,7 +293,7 @@ def _header(body: bytes, budget: Budget) -> _Header | None:
             raise Refused("damaged: the header of the header")
         start = _START.size + streams.position
         packed = body[start : start + streams.packed[0]]
-        header = _Header(_Unpacked(streams.folders[0], packed).read(streams.folders[0].size, budget))
+        header = _Header(_Unpacked(streams.folders[0], packed, budget).read(streams.folders[0].size))
         kind = header.byte()
     if kind != 0x01:
         raise Refused("damaged: no header")
@@ -281,19 +303,19 @@ def _header(body: bytes, budget: Budget) -> _Header | None:
 class _Unpacked:
     """What comes out of a folder, read bit by bit."""
 
-    def __init__(self, folder: _Folder, packed: bytes) -> None:
-        self._left, self._packed = folder.size, packed
-        self._stages = list(_stages(folder))
+    def __init__(self, folder: _Folder, packed: bytes, budget: Budget) -> None:
+        self._packed, self._budget = packed, budget
+        self._stages = list(_stages(folder, min(folder.size, budget.limits.expanded_bytes)))
         self._buffer = b""
         self._is_fed = False
 
-    def read(self, size: int, budget: Budget, *, is_kept: bool = True) -> bytes:
+    def read(self, size: int, *, is_kept: bool = True) -> bytes:
         """The next bytes; raises Refused when there are not so many, or they are not what they should be."""
         parts: list[bytes] = []
         while size:
             if not self._buffer:
                 self._buffer = self._next()
-                budget.take(len(self._buffer))
+                self._budget.take(len(self._buffer))
             taken, self._buffer = self._buffer[:size], self._buffer[size:]
             size -= len(taken)
             if is_kept:
@@ -313,63 +335,33 @@ class _Unpacked:
         return data
 
 
-def _stages(folder: _Folder) -> Iterator[Callable[[bytes], bytes]]:
-    """What the packed bytes go through, each giving some of what it has."""
+def _stages(folder: _Folder, most: int) -> Iterator[Callable[[bytes], bytes]]:
+    """What the packed bytes go through, each giving some of what it has; `most` is what can come out."""
     filters: list[dict[str, Any]] = []
     for coder in folder.coders:
         if coder.id in {_LZMA1, _LZMA2, _DELTA} or coder.id in _BRANCHES:
-            filters.insert(0, _filter(coder, folder.size))
+            filters.insert(0, _filter(coder, most))
         elif coder.id == _COPY:
             continue
         elif coder.id == _DEFLATE:
-            yield _Inflating()
+            yield Inflating()
         elif coder.id == _BZIP2:
-            yield _Stepwise(bz2.BZ2Decompressor())
+            yield Stepwise(bz2.BZ2Decompressor())
         else:
             raise Refused(f"packed by a codec that is not known here ({coder.id.hex()})")
     if filters and filters[-1]["id"] not in {lzma.FILTER_LZMA1, lzma.FILTER_LZMA2}:
         raise Refused("packed by a filter alone")
     if filters:
-        yield _Stepwise(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters))
+        yield Stepwise(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters))
 
 
-def _filter(coder: _Coder, size: int) -> dict[str, Any]:
+def _filter(coder: _Coder, most: int) -> dict[str, Any]:
     if coder.id in _BRANCHES:
         return {"id": _BRANCHES[coder.id]}
     if coder.id == _DELTA:
         return {"id": lzma.FILTER_DELTA, "dist": (coder.properties or b"\0")[0] + 1}
-    # No more of a dictionary is ever used than there is to unpack, and memory is taken for all of it.
-    least = max(4096, size)
     if coder.id == _LZMA2:
         bits = (coder.properties or b"\0")[0] & 0x3F
-        return {"id": lzma.FILTER_LZMA2, "dict_size": min((2 | bits & 1) << (bits // 2 + 11), least, 1 << 30)}
-    if len(coder.properties) < 5:
-        raise Refused("damaged: the properties of a codec")
-    first, dictionary = struct.unpack_from("<BI", coder.properties)
-    rest, lc = divmod(first, 9)
-    pb, lp = divmod(rest, 5)
-    size_of = max(4096, min(dictionary, least, 1 << 30))
-    return {"id": lzma.FILTER_LZMA1, "dict_size": size_of, "lc": lc, "lp": lp, "pb": pb}
-
-
-class _Stepwise:
-    """A decompressor of Python's, some bytes at a time."""
-
-    def __init__(self, decompressor: bz2.BZ2Decompressor | lzma.LZMADecompressor) -> None:
-        self._decompressor = decompressor
-
-    def __call__(self, data: bytes) -> bytes:
-        return b"" if self._decompressor.eof else self._decompressor.decompress(data, _STEP)
-
-
-class _Inflating:
-    """The same for deflate."""
-
-    def __init__(self) -> None:
-        self._decompressor = zlib.decompressobj(-15)
-        self._left = b""
-
-    def __call__(self, data: bytes) -> bytes:
-        found = self._decompressor.decompress(self._left + data, _STEP)
-        self._left = self._decompressor.unconsumed_tail
-        return found
+        size = dictionary((2 | bits & 1) << (bits // 2 + 11), most)
+        return {"id": lzma.FILTER_LZMA2, "dict_size": size}
+    return lzma1(coder.properties, most)

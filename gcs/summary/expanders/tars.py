@@ -24,10 +24,12 @@ def _files(part: Part, budget: Budget) -> Iterator[Part]:
         for info in archive:
             if not info.isreg():
                 continue
+            if info.issparse():
+                yield unreadable(info.name, "a sparse file")
+                continue
             if info.offset_data + info.size > len(part.body):
                 raise Refused("truncated")
-            if info.issparse() or info.size > budget.limits.member_bytes:
-                budget.take(0)
+            if info.size > budget.limits.member_bytes:
                 yield unreadable(info.name, "larger than a member may be")
                 continue
             stream = archive.extractfile(info)
@@ -35,3 +37,8 @@ def _files(part: Part, budget: Budget) -> Iterator[Part]:
             yield unreadable(info.name, "not readable") if data is None else Part(data, info.name, "")
         if archive.offset > len(part.body):
             raise Refused("truncated")
+        # What `tarfile` cannot read it takes for the end.
+        following = part.body[archive.offset : archive.offset + tarfile.BLOCKSIZE]
+        if following.strip(b"\0"):
+            is_cut = len(following) < tarfile.BLOCKSIZE
+            raise Refused("truncated" if is_cut else "damaged: no file where one should begin")

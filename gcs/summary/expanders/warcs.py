@@ -40,7 +40,7 @@ def expand(part: Part, budget: Budget) -> Iterator[Part]:
 
 
 def _records(stream: IO[bytes], budget: Budget) -> Iterator[Part]:
-    while (headers := _head(stream)) is not None:
+    while (headers := _head(stream, budget)) is not None:
         length = int(headers.get("content-length", "-1"))
         if length < 0:
             raise Refused("damaged: a record without a length")
@@ -53,22 +53,35 @@ def _records(stream: IO[bytes], budget: Budget) -> Iterator[Part]:
             yield _member(name, headers.get("content-type", ""), data, budget)
 
 
-def _head(stream: IO[bytes]) -> dict[str, str] | None:
+def _head(stream: IO[bytes], budget: Budget) -> dict[str, str] | None:
     """The headers of the next record; None at the end."""
-    line = b"\r\n"
-    while line in {b"\r\n", b"\n"}:
-        line = stream.readline(_MAX_HEAD)
-    if not line:
-        return None
-    if not line.startswith(b"WARC/"):
-        raise Refused("damaged: no record where one should begin")
     headers: dict[str, str] = {}
-    while (line := stream.readline(_MAX_HEAD)) not in {b"\r\n", b"\n"}:
-        if not line:
-            raise EOFError
-        name, _, value = line.decode("utf-8", "replace").partition(":")
-        headers[name.strip().lower()] = value.strip()
-    return headers
+    is_begun = False
+    for line in _lines(stream, budget):
+        if line in {b"\r\n", b"\n"}:
+            if is_begun:
+                return headers
+        elif not is_begun:
+            if not line.startswith(b"WARC/"):
+                raise Refused("damaged: no record where one should begin")
+            is_begun = True
+        else:
+            name, _, value = line.decode("utf-8", "replace").partition(":")
+            headers[name.strip().lower()] = value.strip()
+    if is_begun:
+        raise EOFError
+    return None
+
+
+def _lines(stream: IO[bytes], budget: Budget) -> Iterator[bytes]:
+    """Lines up to the end; raises Refused for more than headers can be."""
+    size = 0
+    while line := stream.readline(_MAX_HEAD):
+        budget.take(len(line))
+        size += len(line)
+        if size > _MAX_HEAD:
+            raise Refused("damaged: headers without end")
+        yield line
 
 
 def _block(stream: IO[bytes], length: int, budget: Budget, *, is_kept: bool) -> bytes | None:
@@ -94,9 +107,11 @@ def _member(name: str, media_type: str, data: bytes, budget: Budget) -> Part:
     if "chunked" in headers.get("transfer-encoding", "").lower():
         payload = _without_chunks(payload)
     limit = budget.limits
-    found = decode(payload, codings(headers), max_bytes=limit.member_bytes, max_ratio=limit.ratio)
+    applied = codings(headers)
+    found = decode(payload, applied, max_bytes=limit.member_bytes, max_ratio=limit.ratio)
     if isinstance(found, Undecodable):
         return unreadable(name, f"damaged: {found.detail or found.reason}")
+    budget.take(len(found.body) if applied else 0)
     return Part(found.body, name, headers.get("content-type", ""))
 
 

@@ -6,20 +6,26 @@ encrypted, or that the list calls otherwise than they call themselves.
 
 from __future__ import annotations
 
+import bz2
 import io
+import lzma
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from itertools import pairwise
 
 from gcs.summary.deep import unreadable
+from gcs.summary.expanders.stepwise import Stepwise, lzma1
 from gcs.summary.limits import Budget, Refused
 from gcs.summary.plugins import Part
 
 _LOCAL_HEADER = 30
 _NAME_LENGTH = 26
 _ENCRYPTED = 0x1
-_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA})
+_WHOLE = frozenset({zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA})
+"""Methods of which `zipfile` takes at once whatever comes out."""
+_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, *_WHOLE})
 
 
 def expand(part: Part, budget: Budget) -> Iterator[Part]:
@@ -47,11 +53,40 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, body: bytes, budget
     if not _is_called(body, info):
         return unreadable(name, "ambiguous: it has another name in the list than by itself")
     try:
-        with archive.open(info) as stream:
-            data = budget.read(stream)
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+        if info.compress_type in _WHOLE:
+            data = _unpacked(info, body, budget)
+        else:
+            with archive.open(info) as stream:
+                data = budget.read(stream)
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
         return unreadable(name, f"damaged: {error}")
     return unreadable(name, "larger than a member may be") if data is None else Part(data, name, "")
+
+
+def _unpacked(info: zipfile.ZipInfo, body: bytes, budget: Budget) -> bytes | None:
+    """A member that is packed by bzip2 or LZMA; None if it is longer than a member may be."""
+    if info.file_size > budget.limits.member_bytes:
+        return None
+    lengths = struct.unpack_from("<HH", body, info.header_offset + _NAME_LENGTH)
+    start = info.header_offset + _LOCAL_HEADER + sum(lengths)
+    packed = body[start : start + info.compress_size]
+    if info.compress_type == zipfile.ZIP_LZMA:
+        begins = 4 + int.from_bytes(packed[2:4], "little")
+        filters = [lzma1(packed[4:begins], info.file_size)]
+        step, packed = Stepwise(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters)), packed[begins:]
+    else:
+        step = Stepwise(bz2.BZ2Decompressor())
+    data = bytearray()
+    while len(data) < info.file_size:
+        found, packed = step(packed), b""
+        if not found:
+            raise EOFError("it ends too early")
+        budget.take(len(found))
+        data += found
+    whole = bytes(data[: info.file_size])
+    if zlib.crc32(whole) != info.CRC:
+        raise zipfile.BadZipFile("its checksum is another")
+    return whole
 
 
 def _is_called(body: bytes, info: zipfile.ZipInfo) -> bool:

@@ -10,6 +10,7 @@ from gcs.summary.plugins import Part
 from gcs.summary.readers.saying import Said, document, text_of
 from gcs.summary.records import Document, Link
 
+_READ: Final = 32 << 20
 _FOLDED = re.compile(r"\r?\n[ \t]")
 _LINE = re.compile(r"([A-Za-z-]+)((?:;[^:\"]*(?:\"[^\"]*\"[^:\"]*)*)?):(.*)")
 _ESCAPED = re.compile(r"\\([\\;,nN])")
@@ -18,7 +19,7 @@ _KINDS: Final = frozenset({"VEVENT", "VTODO", "VJOURNAL"})
 
 def read(part: Part, _: Limits) -> Document:
     """What a calendar says; raises Refused for what is none."""
-    text, charset = text_of(part)
+    text, charset = text_of(part, most=_READ)
     events: list[dict[str, str]] = []
     about: dict[str, str] = {}
     current: dict[str, str] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -18,6 +18,11 @@ _READ: Final = 32 << 20
 _LOOKED_AT: Final = 20_000
 """Values that are looked at."""
 _DEEPEST: Final = 12
+_NAME: Final = 100
+"""Characters of a name that count: it comes again in the path of everything below it."""
+_NESTED: Final = 1_000
+_EVENTS: Final = 4 * _LOOKED_AT
+"""What a parser of YAML says at most: values, and that lists and mappings begin and end."""
 _TITLES: Final = ("title", "name", "headline", "label")
 _KINDS: Final = {str: "text", bool: "truth", int: "integer", float: "number", type(None): "nothing"}
 
@@ -39,7 +44,8 @@ class _Shape:
         self._left -= 1
         if isinstance(value, dict):
             for name, inner in value.items():
-                self.add(inner, f"{path}.{name}" if path else str(name), depth + 1)
+                named = str(name)[:_NAME]
+                self.add(inner, f"{path}.{named}" if path else named, depth + 1)
         elif isinstance(value, list):
             for inner in value:
                 self.add(inner, f"{path}[]", depth + 1)
@@ -91,24 +97,73 @@ def _is_begun(text: str) -> bool:
 
 
 def read_yaml(part: Part, _: Limits) -> Document:
-    """What data in YAML says; tags name no types here, and references are not written out."""
+    """What data in YAML says, as far as it is looked at; tags name no types here."""
     text, charset = text_of(part, most=_READ)
+    values, is_whole = _composed(text)
+    return _document(part, values, charset, is_whole=is_whole)
+
+
+class _Open(NamedTuple):
+    """A list or mapping of YAML whose end has not come yet; of a mapping the names and values in turn."""
+
+    items: list[Any]
+    is_mapping: bool
+    anchor: str | None
+
+    def value(self) -> Any:
+        """What it is, with what has come so far."""
+        if not self.is_mapping:
+            return self.items
+        names = [name if isinstance(name, str) else "" for name in self.items[::2]]
+        return dict(zip(names, self.items[1::2], strict=False))
+
+
+def _composed(text: str) -> tuple[list[Any], bool]:
+    """The documents of a text in YAML up to so many values, and whether that is all of them.
+
+    They are put together here from what the parser says: the library's own composer calls itself for each
+    level, beyond the end of the stack, and does not end before the text does. References are not written out.
+    """
     loader = yaml.CBaseLoader if hasattr(yaml, "CBaseLoader") else yaml.BaseLoader
-    try:
-        values = list(yaml.load_all(text, loader))
-    except RecursionError:
-        raise Refused("nested too deep") from None
-    return _document(part, values, charset)
+    opened = [_Open([], is_mapping=False, anchor=None)]
+    named: dict[str, Any] = {}
+
+    def close() -> None:
+        ended = opened.pop()
+        value = ended.value()
+        opened[-1].items.append(value)
+        if ended.anchor:
+            named[ended.anchor] = value
+
+    for number, event in enumerate(yaml.parse(text, loader)):
+        if number > _EVENTS:
+            while len(opened) > 1:
+                close()
+            return opened[0].items, False
+        if isinstance(event, yaml.CollectionStartEvent):
+            if len(opened) > _NESTED:
+                raise Refused("nested too deep")
+            opened.append(_Open([], isinstance(event, yaml.MappingStartEvent), event.anchor))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            close()
+        elif isinstance(event, yaml.ScalarEvent):
+            opened[-1].items.append(event.value)
+            if event.anchor:
+                named[event.anchor] = event.value
+        elif isinstance(event, yaml.AliasEvent):
+            opened[-1].items.append(named.get(event.anchor or "", ""))
+    return opened[0].items, True
 
 
-def _document(part: Part, values: list[Any], charset: Any) -> Document:
+def _document(part: Part, values: list[Any], charset: Any, *, is_whole: bool = True) -> Document:
     shape = _Shape()
     for value in values:
         shape.add(value)
     first = values[0] if values else None
+    count = len(first) if isinstance(first, list | dict) and len(values) == 1 else len(values)
     facts = {
         "kind": "list" if isinstance(first, list) else "mapping" if isinstance(first, dict) else "value",
-        "items": len(first) if isinstance(first, list | dict) and len(values) == 1 else len(values),
+        "items": count if is_whole else None,
         "fields": shape.shown(),
     }
     text = " ".join(shape.texts)[:100_000]

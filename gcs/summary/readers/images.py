@@ -51,7 +51,7 @@ def read(part: Part, limits: Limits) -> Document:
                 picture = thumbnail(image, limits)
         except (OSError, SyntaxError, ValueError) as error:
             refused = "truncated" if "truncated" in str(error) else f"damaged: {error}"
-        words = {name: str(image.info.get(name) or "") for name in ("Title", "Description", "comment")}
+        words = {name: _text(image.info.get(name) or "") for name in ("Title", "Description", "comment")}
     title = title or words["Title"]
     described = words["Description"] or words["comment"]
     said = Said(title=title, description=described, facts=facts, thumbnail=picture, refused=refused)

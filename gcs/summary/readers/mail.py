@@ -26,9 +26,9 @@ def read(part: Part, _: Limits) -> Document:
     text, links = _text(message)
     facts: dict[str, object] = {name.replace("-", "_"): _header(message, name) for name in _FACTS}
     facts["sent"] = _date(_header(message, "date"))
-    facts["attachments"] = [
+    facts["attachments"] = (
         each.get_filename() or each.get_content_type() for each in message.iter_attachments()
-    ]
+    )
     said = Said(title=_header(message, "subject"), text=text, links=links, facts=facts)
     return document(part, said)
 

@@ -1,7 +1,7 @@
 """Sound and film, by FFmpeg's demuxers: how long, which codecs, tags, the cover, and subtitles inside.
 
-Nothing is decoded. The demuxer is the one of the recognised format: those that follow references to other
-files, as playlists do, are never used.
+Only as much is decoded as FFmpeg needs to know the codecs. The demuxer is the one of the recognised format:
+those that follow references to other files, as playlists do, are never used.
 """
 
 from __future__ import annotations

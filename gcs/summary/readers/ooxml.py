@@ -262,7 +262,7 @@ class _Sheet(Quiet):
         self.rows[-1].append(value)
 
     def text(self, text: str) -> None:
-        if self._in_value:
+        if self._in_value and len(self._value) < records.MAX_DETAIL:
             self._value += text
 
 

@@ -7,7 +7,7 @@ from base64 import b64encode
 from contextlib import suppress
 from typing import Final
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from gcs.summary.limits import Limits, Refused
 from gcs.summary.records import MAX_THUMBNAIL
@@ -22,9 +22,12 @@ _QUALITIES: Final = (60, 30, 10)
 
 
 def opened(data: bytes) -> Image.Image:
-    """An image, its pixels not read yet; raises Refused for one that is too large."""
+    """An image, its pixels not read yet; raises Refused for what is none, and for one that is too large."""
     Image.MAX_IMAGE_PIXELS = None
-    image = Image.open(io.BytesIO(data), formats=FORMATS)
+    try:
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+    except UnidentifiedImageError:
+        raise Refused("damaged, or in a format that is not known here") from None
     if image.width * image.height > MAX_PIXELS:
         raise Refused(f"a bomb: an image of {image.width:,} × {image.height:,} pixels")
     return image

@@ -13,7 +13,7 @@ from gcs.summary.readers.saying import Said, document, split_keywords
 from gcs.summary.records import Document, Link
 
 _TOKEN = re.compile(
-    rb"\\([a-z]{1,32})(-?[0-9]{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)"
+    rb"\\([a-z]{1,32})(-?[0-9]{1,10})? ?|((?:\\'[0-9a-fA-F]{2})+)|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)"
 )
 _ABOUT: Final = frozenset({"title", "author", "subject", "keywords", "doccomm", "operator", "company"})
 _SKIPPED: Final = frozenset(
@@ -74,7 +74,7 @@ class _Reader:
             if len(self._groups) > 1:
                 self._groups.pop()
         elif code:
-            self._text(bytes([int(code, 16)]).decode(self._codec, "replace"), of_code=True)
+            self._codes(bytes.fromhex(code.replace(b"\\'", b"").decode("ascii")))
         elif sign == b"*":
             self._is_optional = True
         elif sign:
@@ -92,7 +92,8 @@ class _Reader:
         elif word == "uc" and number is not None:
             group.skip = min(max(number, 0), 8)
         elif word == "u" and number is not None:
-            self._text(chr(number % 0x10000) if not 0xD800 <= number % 0x10000 < 0xE000 else "\ufffd")
+            # What is beyond the first plane comes in two halves.
+            self._text(chr(number % 0x10000), is_unicode=True)
             self._pending = group.skip
         elif word == "fldinst":
             group.into = "field"
@@ -103,16 +104,27 @@ class _Reader:
         elif word in _CHARACTERS:
             self._text(_CHARACTERS[word])
 
-    def _text(self, text: str, *, of_code: bool = False) -> None:
-        if self._pending:
+    def _codes(self, codes: bytes) -> None:
+        """Characters by their codes, of which some take two."""
+        skipped = min(self._pending, len(codes))
+        self._pending -= skipped
+        self._text(codes[skipped:].decode(self._codec, "replace"))
+
+    def _text(self, text: str, *, is_unicode: bool = False) -> None:
+        if self._pending and not is_unicode:
             # What stands after a character in Unicode for readers that know none.
-            skipped = 1 if of_code else min(self._pending, len(text))
+            skipped = min(self._pending, len(text))
             self._pending -= skipped
             text = text[skipped:]
         into = self._groups[-1].into
         if into is not None and text:
             self.texts.setdefault(into, []).append(text)
             self.size += len(text)
+
+
+def _joined(parts: list[str]) -> str:
+    """A text, with halves of characters put together, and those without the other half replaced."""
+    return "".join(parts).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _codec(number: int) -> str:
@@ -133,7 +145,7 @@ def read(part: Part, _: Limits) -> Document:
         reader.token(found)
         if reader.size > READ:
             break
-    texts = {name: "".join(parts) for name, parts in reader.texts.items()}
+    texts = {name: _joined(parts) for name, parts in reader.texts.items()}
     links = [Link(href, kind="office") for href in _LINK.findall(texts.get("field", ""))]
     facts = {
         "author": texts.get("author", ""),

@@ -15,6 +15,8 @@ from gcs.summary.records import Document, Link
 
 _PATHS: Final = 5_000
 _DEEPEST: Final = 32
+_NAME: Final = 100
+"""Characters of a name that count: it comes again in the path of everything below it."""
 _HREFS: Final = ("href", "src", "url", "schemaLocation")
 
 
@@ -33,12 +35,13 @@ class _Shape:
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         """An element begins."""
+        name = name[:_NAME]
         self._path.append(name)
         path = "/".join(self._path[:_DEEPEST])
         if len(self.paths) < _PATHS or path in self.paths:
             self.paths[path] += 1
         for key, value in attributes.items():
-            self.attributes[f"{name}@{key}"] += 1
+            self.attributes[f"{name}@{key[:_NAME]}"] += 1
             if key in _HREFS and value.startswith(("http://", "https://")):
                 self.links.append(Link(value.split()[0], kind="xml"))
         self._parts = []
