@@ -99,35 +99,23 @@ put_number(char *to, unsigned char sign, size_t number, int bytes)
     return to;
 }
 
-/* The beginning of a text of MessagePack. */
+/* A number of MessagePack: one below `few` in the byte `small`, others behind `sign` or the next two signs. */
 static char *
-put_length(char *to, size_t size)
+put_size(char *to, size_t size, size_t few, unsigned char small, unsigned char sign)
 {
-    if (size < 32) {
-        *to = (char)(0xa0 | size);
+    if (size < few) {
+        *to = (char)(small | size);
         return to + 1;
     }
-    return size <= UINT8_MAX ? put_number(to, 0xd9, size, 1)
-           : size <= UINT16_MAX ? put_number(to, 0xda, size, 2)
-                                : put_number(to, 0xdb, size, 4);
-}
-
-static char *
-put_count(char *to, size_t count)
-{
-    if (count < 128) {
-        *to = (char)count;
-        return to + 1;
-    }
-    return count <= UINT8_MAX ? put_number(to, 0xcc, count, 1)
-           : count <= UINT16_MAX ? put_number(to, 0xcd, count, 2)
-                                 : put_number(to, 0xce, count, 4);
+    return size <= UINT8_MAX ? put_number(to, sign, size, 1)
+           : size <= UINT16_MAX ? put_number(to, sign + 1, size, 2)
+                                : put_number(to, sign + 2, size, 4);
 }
 
 static char *
 put_column(char *to, const column_t *column)
 {
-    to = put_length(to, column->size);
+    to = put_size(to, column->size, 32, 0xa0, 0xd9);
     for (Py_ssize_t i = 0; i < column->count; i++) {
         text_t text;
         if (utf8_of(column->texts[i], &text) < 0) {
@@ -211,7 +199,7 @@ pack_columns(PyObject *Py_UNUSED(module), PyObject *columns)
     }
     char *begin = PyBytes_AS_STRING(packed), *to = begin;
     *to++ = (char)0x92;
-    to = put_count(to, (size_t)rows);
+    to = put_size(to, (size_t)rows, 128, 0, 0xcc);
     *to++ = (char)(0x90 | count);
     for (Py_ssize_t i = 0; i < count; i++) {
         to = put_column(to, &all[i]);
