@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.result import Row
-from benchmarks.search import LANGUAGES, SHARES, VOCABULARY, Texts
+from benchmarks.search import LANGUAGES, SHARES, Texts
 from gcs.core.query import parse
 from gcs.core.words import Words
 from gcs.index.entries import unpacked
@@ -63,7 +63,7 @@ def rows(texts: Texts, count: int) -> bytes:
 
 def measured(profiles: int, pages: int, page_us: float | None) -> list[Row]:
     """All figures."""
-    texts, words = Texts(vocabulary=min(VOCABULARY, 10 * pages)), Words()
+    texts, words = Texts(), Words()
     saved = queries(texts, profiles)
     gc.set_threshold(50_000)  # as `gcs.child` does
     matching = Matching(Path())

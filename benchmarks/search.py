@@ -1,10 +1,12 @@
 """What searching costs: latency, size and time to index at a million summaries, and from fetched to findable.
 
     python -m benchmarks.search [--pages N] [--engines N] [--keep DIR] [--json]
+    python -m benchmarks.search --of DIR [--json]
 
-Summaries are synthetic: words of Zipf frequencies, frequent ones short, in five languages with stems and one
-without spaces, in the proportions of the fields that pages have. They are committed to a store as a gatherer
-does, so that files, journal and index are those of a crawl. With --keep DIR what was built is built once.
+Summaries are synthetic, in four languages with stems and one without spaces (`benchmarks.language`), in the
+proportions of the fields that pages have. They are committed to a store as a gatherer does, so that files,
+journal and index are those of a crawl. With --keep DIR what was built is built once.
+With --of DIR only sizes are told: those of the index of a crawl that was kept there.
 Compared with: SQLite's FTS5, with the same terms and no texts, at as many summaries as --engines says.
 (DuckDB's index is an extension that is downloaded when it is installed, and is made anew for every change.)
 """
@@ -26,6 +28,7 @@ from random import Random
 import numpy as np
 import trio
 
+from benchmarks.language import Language, Ranks
 from benchmarks.result import Row
 from gcs import config
 from gcs.core.query import parse
@@ -33,54 +36,53 @@ from gcs.core.urls import key
 from gcs.core.words import Words
 from gcs.index import DIRECTORY
 from gcs.index.engine import Reader, Writer
-from gcs.index.entries import Entry
+from gcs.index.entries import Entry, filed
 from gcs.index.records import Position
 from gcs.index.searching import Searcher
 from gcs.index.service import Indexing
 from gcs.index.worker import Filling
 from gcs.store.columns import pack_row
-from gcs.store.records import Batch, Finished, Found, State
+from gcs.store.records import SUMMARIES, Batch, Finished, Found, State
+from gcs.store.segments import files
 from gcs.store.store import Store
 from gcs.summary.records import Document, Fetched, Heading, Summary
 
-VOCABULARY = 150_000
+TELLING = 100_000
+"""Up to this rank words are asked for that say something."""
 LANGUAGES = ("en", "de", "fr", "es", "ja")
 SHARES = (0.55, 0.15, 0.1, 0.1, 0.1)
 PAGES_AT_ONCE = 500
+PIECE = 100_000
+"""So many summaries are made from one seed."""
 QUERIES = 400
-_LETTERS = {"en": "etaoinshrdlucmfwypvbgk", "de": "enisratdhulcgmobwfkzpv", "fr": "esaitnrulodcmpévqfbgh"}
 SETTINGS = config.Store(keep_free_bytes=0, pages="none")
 
 
 class Texts:
     """Synthetic summaries, each by its number."""
 
-    def __init__(self, seed: int = 5, vocabulary: int = VOCABULARY) -> None:
+    def __init__(self, seed: int = 5) -> None:
         self._random = np.random.default_rng(seed)
-        self._words = {name: _vocabulary(name, vocabulary) for name in LANGUAGES}
-        frequencies = 1 / (np.arange(1, vocabulary + 1) + 2.7) ** 1.05
-        self._shares = np.cumsum(frequencies / frequencies.sum())
+        self._ranks = Ranks(seed)
+        self._languages = {code: Language(code) for code in LANGUAGES}
 
     def sample(self, language: str, count: int) -> list[str]:
         """Words of a language, as often as they are."""
-        known = self._words[language]
-        places = np.searchsorted(self._shares, self._random.random(count))
-        return [known[min(int(each), len(known) - 1)] for each in places]
+        return self._languages[language].words(self._ranks.draw(count))
 
     def telling(self, language: str, count: int) -> list[str]:
         """Words that say something: none that is very frequent, and of each magnitude of ranks as many."""
-        known = self._words[language]
-        ranks = np.exp(self._random.uniform(np.log(100), np.log(len(known)), count))
-        return [known[int(each) - 1] for each in ranks]
+        ranks = np.exp(self._random.uniform(np.log(100), np.log(TELLING), count))
+        return self._languages[language].words(ranks.astype(np.int64))
 
     def summary(self, number: int) -> tuple[Document, Fetched]:
         """A summary of a page."""
-        language = self._random.choice(LANGUAGES, p=SHARES)
+        language = str(self._random.choice(LANGUAGES, p=SHARES))
         lengths = self._random.integers([3, 0, 0, 0, 55], [12, 30, 6, 25, 85])
         title, description, keywords, headings, text = (
-            self.sample(str(language), int(count)) for count in lengths
+            self.sample(language, int(count)) for count in lengths
         )
-        between = "" if language == "ja" else " "
+        between = self._languages[language].between
         document = Document(
             format="text/html",
             title=between.join(title),
@@ -90,7 +92,7 @@ class Texts:
                 Heading(2, between.join(headings[at : at + 5])) for at in range(0, len(headings), 5)
             ),
             excerpt=between.join(text)[:500],
-            language=str(language),
+            language=language,
             charset="utf-8",
         )
         host = f"www.site{number * 7919 % 20_011}.example"
@@ -132,21 +134,6 @@ class Texts:
             yield query
 
 
-def _vocabulary(language: str, count: int) -> list[str]:
-    """Words of which the frequent ones are short."""
-    random = Random(language)
-    found: dict[str, None] = {}
-    letters = _LETTERS.get(language, "eaosrnidltcumpbgvyqhfzjxkw")
-    while len(found) < count:
-        if language == "ja":
-            length = random.choice([1, 2, 2, 3, 4])
-            found["".join(chr(0x4E00 + int(2_000 * random.random() ** 3)) for _ in range(length))] = None
-        else:
-            length = 2 + int(min(10.0, random.expovariate(1 / (0.8 + 0.42 * np.log1p(len(found))))))
-            found["".join(random.choices(letters, k=length))] = None
-    return list(found)
-
-
 def fill(store: Store, texts: Texts, first: int, count: int) -> int:
     """Commit summaries to a store, as a gatherer does; says how many bytes of text they have."""
     size = 0
@@ -184,6 +171,29 @@ def size_of(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.iterdir() if path.is_file())
 
 
+def sizes(index: Path, text: int) -> list[Row]:
+    """How large an index is, and its parts, as shares of the text that it is of."""
+    parts = {"postings": ".idx", "positions": ".pos", "dictionaries of terms": ".term"}
+    share = size_of(index) / text
+    rows = [Row("size of the index, share of the text", f"{share:.1%}", "", None, "< 40%", share < 0.4)]
+    for name, ending in parts.items():
+        size = sum(path.stat().st_size for path in index.glob(f"*{ending}"))
+        rows.append(Row(f"of that {name}", f"{size / text:.1%}", "", None))
+    return rows
+
+
+def real(store: Path) -> list[Row]:
+    """The sizes of the index of a crawl, all of whose summaries are in files."""
+    entries = (entry for path in files(store, SUMMARIES) for entry in filed(path) if not entry.unchanged)
+    lengths = [sum(len(text.encode()) for text in entry.texts().values()) for entry in entries]
+    mean = sum(lengths) / max(1, len(lengths))
+    told = [
+        Row("summaries", f"{len(lengths):,}", "", None),
+        Row("text of a summary", f"{mean:.0f} bytes", "", None),
+    ]
+    return [*told, *sizes(store / DIRECTORY, sum(lengths))]
+
+
 def indexed(store: Path, pages: int) -> float:
     """Make the index of a store; summaries per CPU second."""
     filling = Filling(store)
@@ -199,7 +209,10 @@ def built(directory: Path, pages: int) -> tuple[int, float]:
     facts = directory / "facts.json"
     if not facts.exists():
         with Store.open(directory / "store", SETTINGS, resume=False, finely=True) as store:
-            size = fill(store, Texts(vocabulary=min(VOCABULARY, pages)), 0, pages)
+            size = sum(
+                fill(store, Texts(seed=first), first, min(PIECE, pages - first))
+                for first in range(0, pages, PIECE)
+            )
         rate = indexed(directory / "store", pages)
         facts.write_text(json.dumps([size, rate]))
     size, rate = json.loads(facts.read_text())
@@ -208,7 +221,7 @@ def built(directory: Path, pages: int) -> tuple[int, float]:
 
 def latencies(store: Store, texts: Texts) -> list[float]:
     """How long searches take that find, read and mark up ten results each, in ms, sorted."""
-    searcher = Searcher(store.directory, store)
+    searcher = Searcher.of(store)
     queries = [parse(each) for each in texts.queries(QUERIES)]
     for query in queries[:20]:
         searcher.search(query, 10)
@@ -273,7 +286,7 @@ def _entries(texts: Texts, count: int) -> list[Entry]:
 
 def engines(directory: Path, count: int) -> list[Row]:
     """Tantivy and FTS5 with the same terms: size, time to index, latency of one and two words."""
-    texts = Texts(vocabulary=min(VOCABULARY, count))
+    texts = Texts()
     entries = _entries(texts, count)
     size = sum(sum(len(text.encode()) for text in entry.texts().values()) for entry in entries)
     words, rows = Words(), []
@@ -351,15 +364,15 @@ def _p95(values: Sequence[float]) -> float:
 def measured(directory: Path, pages: int, compared: int) -> list[Row]:
     """All figures."""
     size, rate = built(directory, pages)
-    texts = Texts(seed=7, vocabulary=min(VOCABULARY, pages))
+    texts = Texts(seed=7)
     with Store.open(directory / "store", SETTINGS, resume=True) as store:
         found = latencies(store, texts)
-        p95, share = _p95(found), size_of(directory / "store" / DIRECTORY) / size
+        p95, shares = _p95(found), sizes(directory / "store" / DIRECTORY, size)
         late = findable(store, texts, store.counts().accepted)
     rows = [
         Row(f"p95 of a search, {pages:,} summaries", f"{p95:.1f} ms", "", None, "< 50 ms", p95 < 50),
         Row("median of a search", f"{statistics.median(found):.1f} ms", "", None),
-        Row("size of the index, share of the text", f"{share:.1%}", "", None, "< 40%", share < 0.4),
+        *shares,
         Row("text of a summary", f"{size / pages:.0f} bytes", "", None),
         Row("summaries indexed per CPU second", f"{rate:,.0f}", "", None),
         Row("from committed to findable, worst", f"{late[-1]:.2f} s", "", None, "< 5 s", late[-1] < 5),
@@ -378,12 +391,13 @@ def main() -> None:
         "--engines", type=int, default=0, metavar="N", help="compare engines with N summaries"
     )
     parser.add_argument("--keep", type=Path, help="build there, or use what was built there")
+    parser.add_argument("--of", type=Path, metavar="DIR", help="only say how large the index of a store is")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     place = nullcontext(str(asked.keep)) if asked.keep else tempfile.TemporaryDirectory()
     with place as directory:
         Path(directory).mkdir(parents=True, exist_ok=True)
-        rows = measured(Path(directory), asked.pages, asked.engines)
+        rows = real(asked.of) if asked.of else measured(Path(directory), asked.pages, asked.engines)
     if asked.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
         return

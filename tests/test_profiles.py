@@ -66,8 +66,9 @@ def test_profiles_match_as_each_query_by_itself(
             continue
     many = Profiles(queries, words, sampled=1, enough=enough)
     for number, (language, title, text) in enumerate(pages):
-        paper = entry(f"http://h{number % 3}.example/p{number}", language, title, text).paper(words)
-        assert many.matches(paper) == [name for name, query in queries.items() if query.holds(paper)]
+        page = entry(f"http://h{number % 3}.example/p{number}", language, title, text)
+        found = many.matches(page.paper(words))
+        assert found == [name for name, query in queries.items() if query.holds(page.paper(words))]
 
 
 PROFILE = Profile(name="trains", query="railway", kind="webhook", target="http://127.0.0.1/", added=1.0)

@@ -12,18 +12,18 @@ long that takes: they should be rare, and how rare each is is learnt from the pa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from gcs.core.query import EXACT, All, Paper, Query, Some, Terms
-from gcs.core.words import Words, rules
+from gcs.core.words import Stems, Words, rules
 
 SAMPLED: Final = 8
 """Of so many pages the signs of one are counted."""
 ENOUGH: Final = 500
 """After so many counted pages the anchors are chosen anew, and again after each time `_AGAIN` as many."""
 _AGAIN: Final = 8
-_MEMORY: Final = 100_000
+_MEMORY: Final = 200_000
 """Words of a language of which is remembered what they become."""
 _FEW: Final = 10
 _EXACT_SHARE: Final = {"host": 0.001, "lang": 0.3, "type": 0.9}
@@ -52,7 +52,8 @@ class Profiles:
             if terms.field in EXACT:
                 value = terms.words[0]
                 self._exact.setdefault(terms.field, {})[value] = _sign(terms.field, value)
-        self._known = {word for terms in leaves if terms.field not in EXACT for word in terms.words}
+        named = [terms for query in self._queries for terms in _named(query)]
+        self._known = {word for terms in named if terms.field not in EXACT for word in terms.words}
 
     def matches(self, paper: Paper) -> list[str]:
         """The names of those that hold of a page, in the order in which they were given."""
@@ -61,17 +62,12 @@ class Profiles:
         lookup = self._languages.get(language)
         if lookup is None:
             lookup = self._languages[language] = self._lookup(language)
-        terms = lookup.terms(paper.vocabulary())
-        signs = terms.union(
-            [
-                known[value]
-                for name, known in self._exact.items()
-                for value in paper.exact[name]
-                if value in known
-            ]
-        )
+        signs = paper.become(lookup.term)
+        signs.discard("")
+        self._learn(signs)
+        for name, known in self._exact.items():
+            signs.update([known[value] for value in paper.exact[name] if value in known])
         found = [number for number in lookup.candidates(signs) if self._queries[number].holds(paper)]
-        self._learn(terms)
         return [self._names[number] for number in sorted(found)]
 
     def _learn(self, terms: set[str]) -> None:
@@ -139,14 +135,14 @@ class Profiles:
 class _Terms(dict[str, str]):
     """What words become in one language: a term that queries name, or "" for all that none does."""
 
-    def __init__(self, known: Collection[str], stems: Mapping[str, str]) -> None:
+    def __init__(self, known: Collection[str], stems: Stems) -> None:
         super().__init__()
-        self._known, self._stems = known, stems
+        self._known, self._stem = known, stems.of
 
     def __missing__(self, word: str) -> str:
         if len(self) >= _MEMORY:
             self.clear()
-        stem = self._stems[word]
+        stem = self._stem(word)
         term = self[word] = stem if stem in self._known else ""
         return term
 
@@ -154,7 +150,7 @@ class _Terms(dict[str, str]):
 class _Lookup:
     """The queries by their anchors, for pages in one language."""
 
-    def __init__(self, known: Collection[str], stems: Mapping[str, str]) -> None:
+    def __init__(self, known: Collection[str], stems: Stems) -> None:
         """Queries name some terms; only those are signs."""
         self._terms = _Terms(known, stems)
         self._by_anchor: dict[str, dict[str, list[int]]] = {}
@@ -167,14 +163,10 @@ class _Lookup:
             self._by_anchor.setdefault(anchor, {}).setdefault(second, []).append(len(self._needed))
         self._needed.append(needed)
 
-    def terms(self, words: Iterable[str]) -> set[str]:
-        """The terms that words of a page become, of those that any query names.
-
-        A word of a URL is compared as it is written: if it is the one that is wanted, so is its stem.
-        """
-        found = set(map(self._terms.__getitem__, words))
-        found.discard("")
-        return found
+    @property
+    def term(self) -> Callable[[str], str]:
+        """What a word becomes: a term that some query names, or ""."""
+        return self._terms.__getitem__
 
     def candidates(self, signs: set[str]) -> set[int]:
         """The queries that may hold of a page with some signs."""
@@ -186,6 +178,16 @@ class _Lookup:
                 if second in signs:
                     found.update([number for number in seconds[second] if needed[number] <= signs])
         return found
+
+
+def _named(query: Query) -> Iterator[Terms]:
+    """All terms that a query names, also those that must not be there."""
+    if isinstance(query, Terms):
+        yield query
+    elif isinstance(query, All | Some):
+        without = query.without if isinstance(query, All) else ()
+        for part in (*query.parts, *without):
+            yield from _named(part)
 
 
 def _sign(field: str, value: str) -> str:

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final
 
 from gcs.core.words import Words, folding
@@ -45,7 +44,7 @@ class BadQuery(ValueError):
 class Paper:
     """A page as queries see it: the terms of each field, and the values of those that have values.
 
-    Words are cut once, and become terms when a field is first asked for: most pages are of no query.
+    Words are cut once, and become terms when a field is first asked for, or by what `become` is given.
     """
 
     __slots__ = ("_cut", "_orders", "exact", "language", "words")
@@ -54,7 +53,7 @@ class Paper:
         self, words: Words, language: str, texts: Mapping[str, str], exact: Mapping[str, Sequence[str]]
     ) -> None:
         self.words, self.language, self.exact = words, language, exact
-        self._cut = {name: words.words(text) for name, text in texts.items() if text}
+        self._cut = {name: words.words(text) for name, text in texts.items()}
         self._orders: dict[str, list[str]] = {}
 
     def order(self, name: str) -> list[str]:
@@ -65,9 +64,18 @@ class Paper:
             found = self._orders[name] = [stems[word] for word in self._cut.get(name, ())]
         return found
 
-    def vocabulary(self) -> Iterator[str]:
-        """The words of all fields, as they are before they become terms."""
-        return chain.from_iterable(self._cut.values())
+    def become(self, term: Callable[[str], str]) -> set[str]:
+        """Let words be what a function says, which must be right for all that is asked then; gives all terms.
+
+        A word of a URL is compared as it is written: if it is the one that is wanted, so is its stem.
+        """
+        found: set[str] = set()
+        for name, words in self._cut.items():
+            terms = list(map(term, words))
+            found.update(terms)
+            if name != "url":
+                self._orders[name] = terms
+        return found
 
 
 class Query(ABC):

@@ -66,6 +66,8 @@ LANGUAGES: Final = frozenset(_ALGORITHMS)
 
 _PLAIN: Final = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 """What characters of ASCII become before words are cut at spaces."""
+_CUT: Final = _PLAIN.encode() + bytes(range(128, 256))
+"""The same for bytes of UTF-8."""
 # Vowel signs and accents that stand apart belong to their words; Python's \w leaves them out.
 _MARKS: Final = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
@@ -89,7 +91,7 @@ class Span(NamedTuple):
     end: int
 
 
-class _Stems(dict[str, str]):
+class Stems(dict[str, str]):
     """What words become in one language."""
 
     def __init__(self, stem: Callable[[str], str]) -> None:
@@ -99,15 +101,19 @@ class _Stems(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) >= _MEMORY:
             self.clear()
-        stem = self[word] = self._stem(word[:MAX_TERM])[:MAX_TERM] or word[:MAX_TERM]
+        stem = self[word] = self.of(word)
         return stem
+
+    def of(self, word: str) -> str:
+        """What a word becomes, which is not remembered."""
+        return self._stem(word[:MAX_TERM])[:MAX_TERM] or word[:MAX_TERM]
 
 
 class Words:
     """The rules, with a memory of stems that were found before."""
 
     def __init__(self) -> None:
-        self._stems: dict[str, _Stems] = {}
+        self._stems: dict[str, Stems] = {}
 
     def terms(self, text: str, language: str = "") -> list[str]:
         """The terms of a text in a language, in their order."""
@@ -119,7 +125,12 @@ class Words:
         if text.isascii():
             return text.translate(_PLAIN).split()
         folded = folding(text)
-        words: list[str] = _WORD.findall(folded)
+        # Spaces at what is ASCII leave words, where no other sign stands; that takes half the time.
+        words = (
+            folded.encode("utf-8", "surrogatepass").translate(_CUT).decode("utf-8", "surrogatepass").split()
+        )
+        if not "".join(words).isalnum():
+            words = _WORD.findall(folded)
         if _ANY_UNSPACED.search(folded) is None:
             return words
         return [term for word in words for term in _parts(word)]
@@ -136,13 +147,13 @@ class Words:
         """What a word of a query is in a text of a language."""
         return self.stems(language)[word]
 
-    def stems(self, language: str) -> Mapping[str, str]:
+    def stems(self, language: str) -> Stems:
         """What words become in a language, by word; any word can be looked up."""
         # One for all languages without rules, or there would be as many as pages can name.
         name = rules(language)
         stems = self._stems.get(name)
         if stems is None:
-            stems = self._stems[name] = _Stems(Stemmer(_ALGORITHMS[name], 0).stemWord if name else str)
+            stems = self._stems[name] = Stems(Stemmer(_ALGORITHMS[name], 0).stemWord if name else str)
         return stems
 
 
