@@ -189,6 +189,7 @@ def config_show(ctx: click.Context, *, crawl: bool, directory: Path | None, as_j
         "gcs crawl https://example.org/ --scope +domain:example.org --max-pages 1000 --into example",
         "gcs crawl --resume --into example",
         "gcs crawl --revisit --into example",
+        "gcs crawl file:///srv/docs --into docs",
     )
 )
 @click.argument("urls", nargs=-1, metavar="URL...")

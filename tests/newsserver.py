@@ -47,6 +47,10 @@ class NewsServer:
     most_at_once: int = 0
     hangs_up_after: int | None = None
     """How many commands it answers on a connection."""
+    holds: str = ""
+    """A command that it answers only when it is let."""
+    held: trio.Event = field(default_factory=trio.Event)
+    let: trio.Event = field(default_factory=trio.Event)
 
     async def handle(self, stream: trio.abc.Stream) -> None:
         """Serve one connection."""
@@ -84,6 +88,9 @@ class _Session:
             if word.upper() == "QUIT":
                 await self._say("205 bye")
                 return
+            if line == self.server.holds:
+                self.server.held.set()
+                await self.server.let.wait()
             await self._answer(word.upper(), rest)
             if count == self.server.hangs_up_after:
                 return

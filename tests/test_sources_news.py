@@ -223,3 +223,88 @@ async def test_the_server_is_one() -> None:
     async with serve(NewsServer(groups)) as server:
         found = await trio.to_thread.run_sync(read, server.port)
     assert found == (["comp.misc"], [1, 2, 3], groups["comp.misc"][2])
+
+
+class TestHostile:
+    """Servers that do not keep to the protocol."""
+
+    async def ask(self, *said: bytes, path: str = "/comp.misc/1", **settings: object) -> Outcome:
+        """What comes of asking a server that says these things, one after each command."""
+
+        async def handle(stream: trio.SocketStream) -> None:
+            async with stream:
+                for each in said:
+                    await stream.send_all(each)
+                    if not await stream.receive_some():
+                        return
+
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listener.socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, handle, [listener])
+            asking = client(**settings)  # type: ignore[arg-type]
+            found = await asking.fetch(f"nntp://127.0.0.1:{port}{path}", Conditions())
+            await asking.aclose()
+            nursery.cancel_scope.cancel()
+        return found
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            [b"400 too many connections\r\n"],
+            [b"SSH-2.0-OpenSSH\r\n"],
+            [b"200 " + b"x" * 100_000],
+            [b"200 hello\r\n", b"200 ok\r\n", b"211 many low high\r\n"],
+            [b"200 hello\r\n", b"200 ok\r\n", b"400 going down\r\n"],
+            [b"200 hello\r\n", b"200 ok\r\n"],
+        ],
+    )
+    async def test_what_is_no_answer(self, said: list[bytes]) -> None:
+        """A refusal, another protocol, a line without end, nonsense and a lost connection are no answers."""
+        found = await self.ask(*said, path="/comp.misc/")
+        assert isinstance(found, Failure)
+        assert found.reason is Reason.CONNECT
+
+    async def test_words_before_tls(self) -> None:
+        """What somebody says before TLS has begun is not taken for what the server says in it."""
+        said = [b"200 hello\r\n", b"382 go on\r\n281 welcome\r\n"]
+        found = await self.ask(*said, login=("ann", "secret"))
+        assert isinstance(found, Failure)
+        assert "STARTTLS" in found.detail
+
+    async def test_an_article_without_end(self) -> None:
+        """Of an article that is too long the beginning is read, and the connection not used again."""
+        endless = b"220 1 <a@b>\r\n" + b"words words words\r\n" * 100_000
+        found = response(await self.ask(b"200 hello\r\n", b"200 ok\r\n", b"211 1 1 1 comp.misc\r\n", endless))
+        assert (found.status, found.truncated) == (200, "length")
+        assert 1_000_000 < len(found.body) <= 1 << 20
+
+    async def test_a_group_without_overview(self) -> None:
+        """A server that gives no overview is in trouble; one that says that there is nothing is not."""
+        begun = [b"200 hello\r\n", b"200 ok\r\n", b"211 1 1 1 comp.misc\r\n"]
+        assert isinstance(await self.ask(*begun, b"403 trouble\r\n", path="/comp.misc/"), Failure)
+        assert hrefs(await self.ask(*begun, b"423 none\r\n", path="/comp.misc/")) == ["?after=0"]
+
+    async def test_a_wrong_password(self) -> None:
+        """A login that a server does not accept is no answer, and says so."""
+        authority, context = secured()
+        made = NewsServer(some(range(1, 4)), login=("ann", "secret"), context=context, is_secure=True)
+        async with serve(made) as server:
+            asking = client(authority, login=("ann", "wrong"))
+            found = await asking.fetch(f"nntps://127.0.0.1:{server.port}/", Conditions())
+        assert isinstance(found, Failure)
+        assert "login" in found.detail
+        assert "wrong" not in found.detail
+
+    async def test_given_up_in_the_middle(self) -> None:
+        """An answer that is not waited for is not taken for the next one: there is another connection."""
+        async with serve(NewsServer(some(range(1, 4)), holds="ARTICLE 2")) as server:
+            asking, at = client(), f"nntp://127.0.0.1:{server.port}/comp.misc"
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(asking.fetch, f"{at}/2", Conditions())
+                await server.held.wait()
+                nursery.cancel_scope.cancel()
+            server.let.set()
+            found = response(await asking.fetch(f"{at}/3", Conditions()))
+            assert b"Message-ID: <3." in found.body
+            await asking.aclose()

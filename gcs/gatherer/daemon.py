@@ -105,7 +105,7 @@ async def _gather(
     read_config: Callable[[], Config],
     monitored: Endpoint,
 ) -> ExitCode:
-    gatherer = Gatherer(config, store, asks, board, open_desk)
+    gatherer = Gatherer(config, store, transport, board, open_desk, asks=asks)
     profiles = profiling.Service(config, board.client, store)
     node, membership = gatherer.node, gatherer.membership
     service = Service(node, membership, gatherer.exchange, notifier, read_config)

@@ -63,10 +63,15 @@ class Gatherer:
         board: Board,
         open_desk: OpenDesk,
         *,
+        asks: Fetching | None = None,
         readers: Plugins | None = None,
         world: World = REAL,
     ) -> None:
-        """`readers` are those that are installed, unless some are given."""
+        """`readers` are those that are installed, unless some are given; `asks` asks other sources too.
+
+        What other gatherers want tried is asked for by the transport alone: it is for web pages only.
+        """
+        asks = asks or transport
         novelty, expansion = store.get_meta(NOVELTY), store.get_meta(EXPANSION)
         self.node = node = Node(config, store, traffic=board.traffic, world=world)
         config = node.config  # operators may have ruled otherwise than what was read
@@ -84,13 +89,13 @@ class Gatherer:
         turns = Turns(board.turns, config.fetch, me, company.is_shared, clock=node.clock, lent_s=lent_s)
         permits = turns if config.fetch.delay_s else None
         self.crawl = node.crawl = crawl = Crawl(
-            config, store, transport, visitor, seen, territory=node, permits=permits, world=world
+            config, store, asks, visitor, seen, territory=node, permits=permits, world=world
         )
         turns.attach(crawl.bench, crawl.wake)
         node.check_expansion()
         self.exchange = exchange = Exchange(node, board)
         self.membership = membership = Membership(node, board, exchange, self._report)
-        near = _proximity(node, board, transport, membership)
+        near = _proximity(node, board, asks, membership)
         probes = Probes(node)
         membership.further_reasons.append(probes.reason)
         self.lender = crawl.loans.lending = Lender(
