@@ -2,9 +2,9 @@
 
 The words of a language follow two power laws: up to a rank b a frequency falls with the rank, beyond it with
 its power γ, and there is no last word. M. Gerlach and E. G. Altmann found this in books of several languages
-("Stochastic model for the vocabulary growth in natural languages", Physical Review X 3, 021006, 2013); the b and γ
-here are of the size that fits English. So a million summaries have many different words, and most of what they
-say is said in few.
+("Stochastic model for the vocabulary growth in natural languages", Physical Review X 3, 021006, 2013). The b
+and γ here are of the size that fits English. So a million summaries have many different words, and most of
+what they say is said in few.
 
 Words are made of syllables, frequent ones of fewer; a third are another word with an ending that the language
 has. Japanese has particles in hiragana, words in katakana, and the others in kanji, without spaces.
