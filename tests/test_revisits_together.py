@@ -46,7 +46,7 @@ def logged(group: Gatherers, *names: str) -> list[Line]:
 def test_a_round_with_a_hand_over_in_the_middle(tmp_path: Path) -> None:
     """Every page is visited once more, once, in the proportion α, for few bytes; the books balance."""
     settings = ["fetch.concurrency=2", "store.segment_rows=500"]
-    # Only who comes is a reason for a plan: what changes hands before the round is asked for without conditions.
+    # Only who comes is a reason for a plan: what changes hands before the round is asked for unconditionally.
     settings += ["rebalance.imbalance=1000", "rebalance.locality=1000"]
     with (
         server(tmp_path / "web", 5, hosts=12, pages=1500, latency_ms=40, etags=True) as served,
