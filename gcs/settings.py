@@ -38,7 +38,7 @@ SIZE_UNITS_BYTES = {
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[dhms]))+")
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
 _SIZE = re.compile(rf"([0-9]+(?:\.[0-9]+)?) ?({'|'.join(SIZE_UNITS_BYTES)})")
-_URL_PASSWORD = re.compile(r"(password=)[^&#]*", re.IGNORECASE)
+_URL_PASSWORD = re.compile(r"((?:password|passwd|pwd|token|secret|odbc_connect)=)[^&#]*", re.IGNORECASE)
 
 
 def duration_s(text: str) -> float:

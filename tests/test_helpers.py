@@ -201,6 +201,7 @@ def test_who_cannot_be_invited_is_not(tmp_path: Path) -> None:
             (["--into", str(tmp_path / "no" / "x")], 2, "cannot be written: No such file"),
             (["--canary", "foo"], 2, "--canary has to be a page"),
             (["--canary", "ftp://x/y"], 2, "--canary has to be a page"),
+            (["--canary", "file:///etc/passwd"], 2, "--canary has to be a page"),
             (["--url", "notaurl"], 2, "--url has to be an address"),
             (["--site", "far"], 4, "out of reach"),
         ):

@@ -280,6 +280,8 @@ async def followed(transport: Transport, url: str) -> str:
             url = canonical(ada_url.join_url(url, outcome.headers["location"]))
         except (Rejected, ValueError):
             return "rejected"
+        if not url.startswith("http"):
+            return "rejected"  # as a crawl does: web pages lead to no source
     return "redirects"
 
 

@@ -228,7 +228,7 @@ async def test_who_is_believed_is_kept_with_what_was_said(
     scenes: list[Scene] = []
     seen = 0
 
-    def committed(store: Store, batch: Batch) -> Committed:
+    def committed(store: Store, batch: Batch, **options: bool) -> Committed:
         nonlocal seen
         if TRUST in batch.meta:
             (records, _) = msgpack.unpackb(batch.meta[TRUST])
@@ -239,7 +239,7 @@ async def test_who_is_believed_is_kept_with_what_was_said(
             seen += len(written)
             # What was cleared meanwhile, in the event loop, was in it when the batch was made.
             assert written <= set().union(*kept[-3:])
-        return commit(store, batch)
+        return commit(store, batch, **options)
 
     monkeypatch.setattr(Store, "commit", committed)
     async with serve(SMALL, tmp_path, latency_s=0.01) as served:

@@ -11,7 +11,7 @@ import trio
 
 from gcs import doctor
 from gcs.config import Config
-from gcs.core.sources import Schedule
+from gcs.core.sources import Reach, Schedule
 from gcs.doctor import Grade
 from gcs.errors import ConfigError
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
@@ -63,7 +63,28 @@ class NoWeb:
 
 def asked(source: Scripted) -> Sources:
     """What asks a source for files, and no web server."""
-    return Sources(NoWeb(), {"file": source}, timeout_s=60.0, asks_web=False)
+    return Sources(NoWeb(), {"file": source}, Reach(["file:///"]), timeout_s=60.0, asks_web=False)
+
+
+async def test_beyond_the_roots() -> None:
+    """What no root has is not asked for, whoever has named it."""
+    here = Sources(
+        NoWeb(), {"file": Scripted(None)}, Reach(["file:///srv/docs"]), timeout_s=60.0, asks_web=False
+    )
+    found = await here.fetch(FILES, "/etc/passwd")
+    assert isinstance(found, Response)
+    assert found.status == 403
+
+
+async def test_what_a_source_raises_is_an_answer() -> None:
+    """One row that a driver cannot read does not end the crawl."""
+
+    def fail(_: str, __: Conditions) -> Outcome:
+        raise OverflowError("a key that is too large")
+
+    found = await asked(Scripted(fail)).fetch(FILES, "/a")
+    assert isinstance(found, Response)
+    assert found.status == 500
 
 
 async def test_conditions_and_times() -> None:

@@ -238,6 +238,15 @@ class TestLinksOfFiles:
         found = Targets(reach=Reach(["file:///srv/docs"], to_web=True)).resolve(self.PAGE, hrefs)
         assert [target and target.url for target in found][5] == "http://a.example/"
 
+    @pytest.mark.parametrize("base", ["http://a.example/", "db://shop/", "file:///etc/"])
+    def test_bases(self, base: str) -> None:
+        """A file that says to be elsewhere leads no further for it."""
+        targets = Targets(reach=Reach(["file:///srv/docs", "db://shop"]))
+        assert targets.resolve(self.PAGE, ["./x", "/y", "z?1", "http://b.example/"], base) == [None] * 4
+        (found,) = targets.resolve(self.PAGE, ["./x"], "../b/")
+        assert found is not None
+        assert found.url == "file:///srv/docs/b/x"
+
     def test_seeds(self) -> None:
         """A seed that is no part of a source of the crawl is refused."""
         targets = Targets(reach=Reach(["file:///srv/docs"]))

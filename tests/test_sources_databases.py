@@ -105,7 +105,9 @@ def _as_reader(address: str) -> str:
 
 def ask(address: str, path: str, *, timeout_s: float = 60.0) -> Outcome:
     """What is answered for a path of the database."""
-    database = Databases({"shop": address}, rows=ROWS, timeout_s=timeout_s)._databases["shop"]
+    database = Databases(
+        {"shop": address}, rows=ROWS, timeout_s=timeout_s, max_body_bytes=1 << 20
+    )._databases["shop"]
     try:
         return database.answer(f"db://shop/{path}")
     finally:
@@ -188,7 +190,7 @@ def test_injection_is_a_name(shop: tuple[str, str]) -> None:
 def test_nothing_can_be_written(kind: str, request: pytest.FixtureRequest) -> None:
     """A statement that would write is refused by the database itself, also from somebody who might."""
     address = str(request.getfixturevalue(kind))
-    database = Databases({"shop": address}, rows=1, timeout_s=60)._databases["shop"]
+    database = Databases({"shop": address}, rows=1, timeout_s=60, max_body_bytes=1 << 20)._databases["shop"]
     with database._engine.connect() as connection:
         database._bound(connection)
         with pytest.raises(sa.exc.DBAPIError, match=r"read-only|readonly"):
@@ -229,7 +231,7 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
 def test_an_address_that_is_none() -> None:
     """An address that SQLAlchemy does not understand is refused without saying the password in it."""
     with pytest.raises(ConfigError, match="shop") as refused:
-        Databases({"shop": "nosuch://user:secret@host/x"}, rows=1, timeout_s=1)
+        Databases({"shop": "nosuch://user:secret@host/x"}, rows=1, timeout_s=1, max_body_bytes=1 << 20)
     assert "secret" not in str(refused.value)
 
 
@@ -248,8 +250,34 @@ async def test_a_crawl(shop: tuple[str, str], tmp_path: Path) -> None:
         assert store.counts().queued == 0
 
 
+def test_values_that_python_cannot_have(tmp_path: Path) -> None:
+    """What stands in a column that can be no such thing costs that row, and not the database."""
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/odd.db")
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE odd (id INTEGER PRIMARY KEY, at DATETIME, big BLOB)"))
+        connection.execute(sa.text("INSERT INTO odd VALUES (1, 'not a date', x'00'), (2, NULL, x'0001')"))
+    engine.dispose()
+    address = f"sqlite:///{tmp_path}/odd.db"
+    assert json.loads(response(address, "main/odd/2").body) == {"id": 2, "at": None, "big (bytes)": 2}
+    assert response(address, "main/odd/99999999999999999999999").status == 404
+    assert response(address, "main/odd/1").status == 500
+
+
+def test_long_rows_are_cut(tmp_path: Path) -> None:
+    """An answer is no longer than a body may be, and says that it was cut."""
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/long.db")
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE long (id INTEGER PRIMARY KEY, x JSON)"))
+        said = json.dumps("x" * (2 << 20))
+        connection.execute(sa.text("INSERT INTO long VALUES (1, :x)"), {"x": said})
+    engine.dispose()
+    found = response(f"sqlite:///{tmp_path}/long.db", "main/long/1")
+    assert (len(found.body), found.truncated) == (1 << 20, "length")
+
+
 async def test_another_database() -> None:
     """A name that the configuration does not have is not found."""
-    found = await Databases({}, rows=1, timeout_s=1).fetch("db://other/", Conditions())
+    none = Databases({}, rows=1, timeout_s=1, max_body_bytes=1 << 20)
+    found = await none.fetch("db://other/", Conditions())
     assert isinstance(found, Response)
     assert found.status == 404

@@ -184,4 +184,7 @@ def _redirected(asked: Origin, target: str, response: Response) -> tuple[Origin,
     location = response.headers.get("location", "")
     if not location:
         raise ValueError("a redirect without a location")
-    return Origin.split(urls.canonical(ada_url.join_url(f"{asked}{target}", location)))
+    url = urls.canonical(ada_url.join_url(f"{asked}{target}", location))
+    if not url.startswith("http"):
+        raise ValueError("a redirect that leaves the web")
+    return Origin.split(url)

@@ -138,10 +138,10 @@ class Targets:
         """
         if self._young.size > self._generation:
             self._old, self._young = self._young, _Generation()
-        if base:
-            page = self._based(page, base)
+        based = self._based(page, base) if base else page
         if page[:4] != "http":
-            return self._resolve_in_source(page, hrefs)
+            return self._resolve_in_source(page, based, hrefs)
+        page = based
         slash = page.index("/", 8)
         root, path = page[:slash], page[slash:].partition("?")[0]
         at = _Place(page, root, path[: path.rindex("/") + 1])
@@ -150,17 +150,17 @@ class Targets:
         resolve = self._resolve_compiled if is_compiled else self._resolve_expressed
         return resolve(at, hrefs, unsettled=unsettled)
 
-    def _resolve_in_source(self, page: str, hrefs: Sequence[str]) -> list[Target | None]:
-        """What links of a source mean, as far as they may lead."""
-        directory = page.partition("?")[0].rpartition("/")[0] + "/"
-        is_within = self._reach.has(directory)
+    def _resolve_in_source(self, page: str, base: str, hrefs: Sequence[str]) -> list[Target | None]:
+        """What links of a source mean, as far as they may lead from there, whatever it calls its base."""
+        directory = base.partition("?")[0].rpartition("/")[0] + "/"
+        is_within = directory[:4] != "http" and self._reach.follows(page, directory)
         found: list[Target | None] = []
         for href in hrefs:
             if is_within and _ENTRY(href) and len(directory) + len(href) <= MAX_LENGTH:
                 found.append(self._intern(directory + href[2:]))
                 continue
             try:
-                url = canonical(ada_url.join_url(page, href), self._cleaning)
+                url = canonical(ada_url.join_url(base, href), self._cleaning)
                 found.append(self._intern(url) if self._reach.follows(page, url) else None)
             except ValueError:  # Rejected is one
                 found.append(None)

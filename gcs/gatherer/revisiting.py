@@ -135,10 +135,13 @@ class Revisiting:
         if not (self.settings.is_on and self.may_begin) or len(self._early) >= _EARLY:
             return []
         self._hints.pass_time(now)
-        if self._pace is not None:
-            count = min(count, self._pace.room(self._store.visits_begun, now))
         found = self._store.visits_due(
-            self.courses.timetable, now=now, count=count, is_wanted=has_room, is_allowed=may_fetch
+            self.courses.timetable,
+            now=now,
+            count=count,
+            paced=None if self._pace is None else self._pace.room(self._store.visits_begun, now),
+            is_wanted=has_room,
+            is_allowed=may_fetch,
         )
         return found if self.settings.once else [each for each in found if not self._is_early(each, now)]
 
@@ -172,10 +175,11 @@ class Revisiting:
         """When the next visit is due; infinite if there is none."""
         if not self.settings.is_on:
             return math.inf
-        due_at = self._store.next_visit_at(self.courses.timetable)
+        table = self.courses.timetable
         if self._pace is None:
-            return due_at
-        return max(due_at, self._pace.next_at(self._store.visits_begun, self._clock()))
+            return self._store.next_visit_at(table)
+        paced_from = self._pace.next_at(self._store.visits_begun, self._clock())
+        return self._store.next_visit_at(table, paced_from=paced_from)
 
     def meta(self) -> dict[str, bytes]:
         """What was learnt, to be kept."""

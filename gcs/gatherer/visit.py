@@ -84,7 +84,8 @@ class Visitor:
             with suppress(Rejected):
                 target = self._targets.of(each)
                 if (
-                    Origin.split(target.url)[0].host == origin.host
+                    target.url[:4] == "http"
+                    and Origin.split(target.url)[0].host == origin.host
                     and self.admission.decide(target, 0).accepted
                 ):
                     found.append(target)

@@ -238,6 +238,8 @@ async def _canary(config: Config, url: str) -> Canary | None:
         return None
     try:
         url = canonical(url)
+        if not url.startswith("http"):
+            raise Rejected("it is not on the web")
     except Rejected as error:
         raise UsageError(
             f"--canary has to be a page such as http://intranet.example/robots.txt: {error}."

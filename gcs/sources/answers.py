@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from email.utils import formatdate
 from html import escape
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from gcs.core.sources import spelt
@@ -15,6 +15,8 @@ from gcs.fetch.outcome import Response
 PIECE: int = 1_000
 """How many names a piece of a list has, about: four times as many at most."""
 HTML = "text/html; charset=utf-8"
+_YEAR_10000_S: Final = 253_402_300_800.0
+"""Dates from then on cannot be written."""
 _MATCHES = re.compile(rb"(?im)^if-none-match:[ \t]*([^\r\n]+)")
 
 
@@ -44,7 +46,7 @@ def response(
     headers = {"content-type": content_type} if content_type else {}
     if etag:
         headers["etag"] = etag
-    if modified is not None:
+    if modified is not None and 0 <= modified < _YEAR_10000_S:
         headers["last-modified"] = formatdate(modified, usegmt=True)
     if location:
         headers["location"] = location

@@ -34,6 +34,7 @@ async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
             dict(each.split("=", 1) for each in settings.databases),
             rows=settings.rows,
             timeout_s=fetch.timeout_s,
+            max_body_bytes=fetch.max_body_bytes,
         )
     news = News(
         dict(map(_login, settings.logins)),
@@ -48,7 +49,7 @@ async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
         return
     may_ask = bool(fetch.agent or fetch.allow)
     try:
-        yield Sources(web, by_scheme, timeout_s=fetch.timeout_s, asks_web=may_ask)
+        yield Sources(web, by_scheme, reach_of(settings), timeout_s=fetch.timeout_s, asks_web=may_ask)
     finally:
         await news.aclose()
 
@@ -57,7 +58,7 @@ def _login(text: str) -> tuple[str, tuple[str, str]]:
     """The host, and user and password there."""
     said, _, host = text.rpartition("@")
     user, _, password = said.partition(":")
-    return host, (user, password)
+    return host.lower(), (user, password)
 
 
 def reach_of(settings: config.Sources) -> Reach:

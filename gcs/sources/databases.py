@@ -53,10 +53,13 @@ class Missing(Exception):
 class Databases:
     """The databases of a configuration, by their names."""
 
-    def __init__(self, addresses: Mapping[str, str], *, rows: int, timeout_s: float) -> None:
+    def __init__(
+        self, addresses: Mapping[str, str], *, rows: int, timeout_s: float, max_body_bytes: int
+    ) -> None:
         """The addresses are SQLAlchemy's; raises ConfigError for one that it does not understand."""
         self._databases = {
-            name: _Database(name, address, rows, timeout_s) for name, address in addresses.items()
+            name: _Database(name, address, rows, timeout_s, max_body_bytes)
+            for name, address in addresses.items()
         }
         self._limits = {name: trio.CapacityLimiter(1) for name in addresses}
 
@@ -74,7 +77,7 @@ class Databases:
 class _Database:
     """One of them."""
 
-    def __init__(self, name: str, address: str, rows: int, timeout_s: float) -> None:
+    def __init__(self, name: str, address: str, rows: int, timeout_s: float, max_body_bytes: int) -> None:
         try:
             from sqlalchemy.engine import make_url
             from sqlalchemy.exc import ArgumentError
@@ -85,6 +88,11 @@ class _Database:
             self._engine = self._made(timeout_s)
         except (ArgumentError, ImportError) as error:
             raise ConfigError(f"sources.databases: {name} cannot be used: {error}.") from None
+        except (ValueError, TypeError):
+            raise ConfigError(
+                f"sources.databases: {name} cannot be used: its address is not understood."
+            ) from None
+        self._max_body_bytes = max_body_bytes
         self._name, self._rows, self._timeout_s = name, rows, timeout_s
 
     def _made(self, timeout_s: float) -> Engine:
@@ -109,22 +117,29 @@ class _Database:
         from sqlalchemy import exc
 
         try:
-            with self._engine.connect() as connection:
+            connection = self._engine.connect()
+        except exc.DBAPIError as error:
+            return self._refused(error, is_connected=False)
+        try:
+            with connection:
                 self._bound(connection)
                 try:
                     return self._answer(connection, url)
                 finally:
                     connection.rollback()
-        except (Missing, exc.NoSuchTableError, UnicodeDecodeError):
+        except (Missing, exc.NoSuchTableError, UnicodeDecodeError, OverflowError):
             return response(404)
         except exc.DBAPIError as error:
-            return self._refused(error)
+            return self._refused(error, is_connected=not error.connection_invalidated)
+        except (exc.SQLAlchemyError, ValueError, TypeError, ArithmeticError):
+            return response(500)  # something stands there that its column cannot have
 
     def _bound(self, connection: Connection) -> None:
         """Let a transaction write nothing, and its statements not take too long, where that can be said."""
         from sqlalchemy import text
 
-        kind, limit_ms = connection.dialect.name, round(self._timeout_s * 1000)
+        dialect, limit_ms = connection.dialect, round(self._timeout_s * 1000)
+        kind = "mariadb" if getattr(dialect, "is_mariadb", False) else dialect.name
         said = {
             "postgresql": ["SET TRANSACTION READ ONLY", f"SET LOCAL statement_timeout = {limit_ms}"],
             "mysql": [f"SET SESSION max_execution_time = {limit_ms}", "START TRANSACTION READ ONLY"],
@@ -137,14 +152,14 @@ class _Database:
         for statement in said.get(kind, []):
             connection.execute(text(statement))
 
-    def _refused(self, error: Any) -> Outcome:
+    def _refused(self, error: Any, *, is_connected: bool) -> Outcome:
         """What it means that the database refuses; errors of drivers have their code in one of two places."""
         code = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
         if code == _REFUSED:
             return response(403)
         if code == _CANCELLED or str(error.orig) == "interrupted":
             return Failure(Reason.TIMEOUT, f"The database {self._name} took too long.")
-        if code is None and (error.connection_invalidated or error.statement is None):
+        if code is None and not is_connected:
             # Nothing of what it says: the address may be in it.
             return Failure(Reason.CONNECT, f"The database {self._name} cannot be reached.")
         return response(500)
@@ -197,8 +212,7 @@ class _Database:
         else:
             rows = connection.execute(select(*_bounded(table)).limit(min(self._rows, _SHOWN))).all()
             remarks += [_object(row).decode() for row in rows]
-        body = page(f"{self._name}: {schema}.{name}", entries, remarks=remarks)
-        return response(200, body, content_type=HTML)
+        return self._whole(page(f"{self._name}: {schema}.{name}", entries, remarks=remarks), HTML)
 
     def _row(self, connection: Connection, schema: str, name: str, segment: str) -> Outcome:
         from sqlalchemy import select
@@ -210,7 +224,12 @@ class _Database:
         row = connection.execute(select(*_bounded(table)).where(*wanted).limit(1)).first()
         if row is None:
             raise Missing
-        return response(200, _object(row), content_type="application/json")
+        return self._whole(_object(row), "application/json")
+
+    def _whole(self, body: bytes, content_type: str) -> Outcome:
+        """An answer, cut where it is too long: of what a column may have not all can be asked for in part."""
+        cut = "length" if len(body) > self._max_body_bytes else ""
+        return response(200, body[: self._max_body_bytes], content_type=content_type, truncated=cut)
 
 
 def _listed(title: str, found: Sequence[str], since: bytes) -> Outcome:
@@ -252,8 +271,14 @@ def _keys(table: Table) -> list[Column[Any]]:
 
 def _reader(column: Column[Any]) -> Callable[[str], object] | None:
     """What reads a value of a column; None if nothing does."""
+    kind = _kind(column)
+    return None if kind is None else _READERS.get(kind)
+
+
+def _kind(column: Column[Any]) -> type | None:
+    """What Python makes of the values of a column; None if that is not known."""
     try:
-        return _READERS.get(column.type.python_type)
+        return column.type.python_type
     except NotImplementedError:
         return None
 
@@ -270,7 +295,7 @@ def _values(segment: str, keys: Sequence[Column[Any]]) -> Sequence[object]:
         texts = [segment] if len(keys) == 1 else json.loads(segment)
         readers = [_reader(each) for each in keys]
         return [read(text) for read, text in zip(readers, texts, strict=True) if read is not None]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, ArithmeticError, AttributeError):
         raise Missing from None
 
 
@@ -281,13 +306,13 @@ def _is_name(text: str) -> bool:
 
 def _bounded(table: Table) -> list[ColumnElement[Any]]:
     """The columns of a table; of long bytes only how many they are, and of long texts the beginning."""
-    from sqlalchemy import LargeBinary, String, func
+    from sqlalchemy import Enum, String, func
 
     found: list[ColumnElement[Any]] = []
     for column in table.columns:
-        if isinstance(column.type, LargeBinary):
+        if _kind(column) is bytes:
             found.append(func.length(column).label(f"{column.name} (bytes)"))
-        elif isinstance(column.type, String):
+        elif isinstance(column.type, String) and not isinstance(column.type, Enum):
             found.append(func.substr(column, 1, _MOST_TEXT).label(column.name))
         else:
             found.append(column)

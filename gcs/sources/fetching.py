@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import structlog
 import trio
 
+from gcs.core.sources import Reach
 from gcs.fetch.fetching import Fetching
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
-from gcs.sources.answers import Conditions
+from gcs.sources.answers import Conditions, response
 
 
 class Source(Protocol):
@@ -27,10 +29,20 @@ class Sources:
     """Asks sources and web servers; has the interface of a transport."""
 
     def __init__(
-        self, web: Fetching, by_scheme: Mapping[str, Source], *, timeout_s: float, asks_web: bool
+        self,
+        web: Fetching,
+        by_scheme: Mapping[str, Source],
+        reach: Reach,
+        *,
+        timeout_s: float,
+        asks_web: bool,
     ) -> None:
-        """Unless it `asks_web`, nothing is asked of web servers: nobody has said who we are."""
-        self._web, self._by_scheme = web, by_scheme
+        """Nothing is asked for beyond the `reach` of the sources, whoever has named it.
+
+        Unless it `asks_web`, nothing is asked of web servers: nobody has said who we are.
+        """
+        self._web, self._by_scheme, self._reach = web, by_scheme, reach
+        self._log = structlog.get_logger()
         self._timeout_s, self._asks_web = timeout_s, asks_web
         self.agent = web.agent
 
@@ -57,12 +69,15 @@ class Sources:
                 max_body_bytes=max_body_bytes,
                 on_sent=on_sent,
             )
+        url = f"{origin}{target}"
+        if not self._reach.has(url):
+            return response(403)
         started, began = time.time(), trio.current_time()
         if on_sent is not None:
             on_sent(started)
         outcome: Outcome | None = None
         with trio.move_on_after(timeout_s or self._timeout_s):
-            outcome = await source.fetch(f"{origin}{target}", Conditions.of(headers))
+            outcome = await self._asked(source, url, Conditions.of(headers))
         total_s = trio.current_time() - began
         if outcome is None:
             return Failure(Reason.TIMEOUT, "No answer came in time.", started=started, total_s=total_s)
@@ -70,6 +85,13 @@ class Sources:
             return Failure(outcome.reason, outcome.detail, started=started, total_s=total_s)
         outcome.started, outcome.total_s = started, total_s
         return outcome
+
+    async def _asked(self, source: Source, url: str, conditions: Conditions) -> Outcome:
+        try:
+            return await source.fetch(url, conditions)
+        except Exception:  # noqa: BLE001 - one row must not end the crawl, and again when that is resumed
+            self._log.exception("a source could not be read", url=url)
+            return response(500)
 
     async def addresses(self, host: str) -> Sequence[str] | Failure:
         """The addresses of a web server."""

@@ -28,6 +28,8 @@ BLOCK: Final = 1_000
 _MOST_BLOCKS: Final = 4_000
 """Blocks of a group that its page names: the newest."""
 _SUBJECT: Final = 200
+_MOST_DIGITS: Final = 16
+"""RFC 3977 has numbers of articles up to 2,147,483,647."""
 _NOT_THERE: Final = frozenset({411, 412, 423, 430})
 _NOT_ALLOWED: Final = frozenset({480, 481, 482, 483, 502})
 
@@ -164,7 +166,7 @@ class News:
         found = []
         for line in reply.body.splitlines():
             number, _, rest = line.partition(b"\t")
-            if number.isdigit():
+            if number.isdigit() and len(number) <= _MOST_DIGITS:
                 found.append((int(number), shown(rest.partition(b"\t")[0])[:_SUBJECT]))
         return found
 

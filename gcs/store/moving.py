@@ -93,6 +93,9 @@ def pack(
     parents = parents_of({kind.parent for kind in kinds})
     parent_places = {number: place for place, number in enumerate(parents)}
     reason_places = {number: place for place, number in enumerate({kind.reason for kind in kinds})}
+    beside = [dict(memories)]
+    if priorities:
+        beside.append(dict(priorities))  # a gatherer of a version before knows nothing of them
     said = (
         b"\0".join([key for key, _ in entries]),
         list(parents.values()),
@@ -105,8 +108,7 @@ def pack(
         np.array(at, "<i8").tobytes(),
         bytes(map(len, tails)),
         b"".join(tails),
-        dict(memories),
-        dict(priorities),
+        *beside,
     )
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     return len(entries).to_bytes(_COUNT_BYTES, "big") + compressor.compress(msgpack.packb(said))
@@ -159,8 +161,8 @@ def _unpacked(said: Any) -> Chunk:
     if retries and any(number in retries and len(tail) != TIME_BYTES for number, _, tail in rows):
         raise ValueError("a retry has no time")
     keys = joined.decode().split("\0")
-    memories, priorities = ({keys[number]: bytes(each) for number, each in some.items()} for some in beside)
-    return Chunk(parents, reasons, known, keys, rows, memories, priorities)
+    remembered, *ranked = ({keys[number]: bytes(each) for number, each in some.items()} for some in beside)
+    return Chunk(parents, reasons, known, keys, rows, remembered, ranked[0] if ranked else {})
 
 
 def _check(kind: Kind, parents: Sequence[str], reasons: Sequence[str]) -> None:

@@ -23,8 +23,10 @@ def enter(batch: Batch, draft: Draft) -> frozenset[str]:
     """
     put, table = draft.writes.put, draft.writes.tables[PRIORITIES]
     gone = {*batch.erased, *batch.released}
-    for each_gone in gone:
-        draft.writes.delete(each_gone.encode(), table)
+    names = [each.encode() for each in gone]
+    for name, known_gone in zip(names, draft.database.get_many(PRIORITIES, names), strict=True):
+        if known_gone is not None:  # to delete what is not there leaves something to be passed over, too
+            draft.writes.delete(name, table)
     moved = [key for key in draft.moved_priorities if key not in gone]
     ours = draft.database.get_many(PRIORITIES, [key.encode() for key in moved])
     for moved_key, our in zip(moved, ours, strict=True):
@@ -46,8 +48,6 @@ def are_known(database: Database) -> bool:
 
 def of_rows(database: Database, entries: Sequence[tuple[bytes, bytes]]) -> dict[int, bytes]:
     """What is known of some rows, by their numbers, as it goes with them to another gatherer."""
-    if not are_known(database):
-        return {}
     values = database.get_many(PRIORITIES, [key for key, _ in entries])
     return {number: value for number, value in enumerate(values) if value is not None}
 

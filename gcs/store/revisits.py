@@ -208,7 +208,9 @@ class Lines:
         self.out: dict[str, bytes] = {}
         """Who was handed out, with where it stands on disk."""
         self.begun = 0
-        """How many were handed out, less those that were given back."""
+        """How many were handed out but of the line of dates, less those that were given back."""
+        self._begun: set[str] = set()
+        """Who of those is out."""
         self.has_barred = False
         """Whether somebody was due who may not be visited here, when last looked at."""
         self._barred_until = 0.0
@@ -239,16 +241,20 @@ class Lines:
         now: float,
         count: int,
         *,
+        paced: int | None = None,
         is_wanted: Callable[[str], bool],
         is_allowed: Callable[[str], bool],
     ) -> list[Again]:
         """Hand out pages that are due, those first whose interval was over the most often.
 
+        At most `paced` of them come from other lines than that of dates: who has a date was told it.
         Those of hosts that are not wanted now are passed over until all others that are due were looked at.
         So are pages that are not allowed, for longer: of them only is kept where the first one stands.
         """
-        heads, places = self.heads(), list[bytes]()
+        heads, places, undated, is_slowed = self.heads(), list[bytes](), 0, False
         for _ in range(_LOOKED_AT):
+            if not is_slowed and undated == paced:
+                heads, is_slowed = {grade: at for grade, at in heads.items() if grade == APPOINTED}, True
             if len(places) == count or (grade := table.first(heads, now)) is None:
                 break
             line = self._lines[grade]
@@ -261,6 +267,7 @@ class Lines:
                         self.has_barred, self._barred_until = True, now + _BARRED_S
                 elif is_wanted(host_of(key)):
                     places.append(place)
+                    undated += grade != APPOINTED
                 else:
                     line.pass_over(place)
             following = line.first(self._database)
@@ -268,7 +275,7 @@ class Lines:
                 del heads[grade]
             else:
                 heads[grade] = since_of(following)
-        if table.first(heads, now) is None:
+        if not is_slowed and table.first(heads, now) is None:
             self._rewind(everybody=now >= self._barred_until)
         return list(self._valid(places))
 
@@ -287,7 +294,9 @@ class Lines:
                 continue
             via, band, depth, parent = unpack_origin(row)
             self.out[key] = place
-            self.begun += 1
+            if place[0] != APPOINTED:
+                self._begun.add(key)
+                self.begun += 1
             queued = Queued(key, depth, VIAS[via], 0, 0.0, parents[parent], band)
             yield Again(queued, unpack_visit(packed).memory, outcome.status, outcome.digest)
 
@@ -296,13 +305,15 @@ class Lines:
         for key in keys:
             place = self.out.pop(key, None)
             if place is not None:
-                self.begun -= 1
+                self.begun -= key in self._begun
+                self._begun.discard(key)
                 self._add(place)
 
     def entered(self, places: Iterable[bytes], settled: Iterable[str]) -> None:
         """A commit is on disk: who stands in line by it, and whose visits are over."""
         for key in settled:
             self.out.pop(key, None)
+            self._begun.discard(key)
         for place in places:
             key = place[_PREFIX:].decode()
             if key in self.out:

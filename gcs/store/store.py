@@ -15,6 +15,7 @@ memory is locked while a batch is decided about and while its effects are entere
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from gcs import config
 from gcs.core.ranking import Priority
+from gcs.core.revisits.standing import APPOINTED
 from gcs.core.urls import AFTER, PATH
 from gcs.store import directory as directories
 from gcs.store import moving, priorities, ranges, revisits, warc
@@ -60,7 +62,7 @@ from gcs.world import REAL, World
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gcs.core.revisits.timetable import Timetable
+from gcs.core.revisits.timetable import Timetable
 
 _LOG_FILE: Final = "crawl.log"
 _ROWS_AT_ONCE = 512
@@ -389,20 +391,24 @@ class Store:
         *,
         now: float,
         count: int,
+        paced: int | None = None,
         is_wanted: Callable[[str], bool] = lambda _: True,
         is_allowed: Callable[[str], bool] = lambda _: True,
     ) -> list[Again]:
         """Hand out pages that are to be visited again; each once, until a batch settles it.
 
+        At most `paced` of them are pages without a date.
         For each page `is_allowed` is asked about its key, and `is_wanted` about its host; if one says no, the
         page is due still, and others follow.
         """
         with self._memory:
-            return self._lines.take(table, now, count, is_wanted=is_wanted, is_allowed=is_allowed)
+            return self._lines.take(
+                table, now, count, paced=paced, is_wanted=is_wanted, is_allowed=is_allowed
+            )
 
     @property
     def visits_begun(self) -> int:
-        """How many pages were handed out to be visited again, less those that were put back."""
+        """How many pages without a date were handed out to be visited, less those that were put back."""
         return self._lines.begun
 
     @property
@@ -415,10 +421,12 @@ class Store:
         with self._memory:
             self._lines.release()
 
-    def next_visit_at(self, table: Timetable) -> float:
-        """When the next page is to be visited again; infinite if there is none."""
+    def next_visit_at(self, table: Timetable, *, paced_from: float = -math.inf) -> float:
+        """When the next page is to be visited again, one without a date not before a time; or infinity."""
         with self._memory:
-            return table.next_at(self._lines.heads())
+            heads = self._lines.heads()
+        dated = {grade: heads.pop(grade) for grade in (APPOINTED,) if grade in heads}
+        return min(table.next_at(dated), max(table.next_at(heads), paced_from))
 
     def awaits_visit(self, key: str) -> bool:
         """Whether a page that was handed out is still to be visited again; not if it was queued, say."""
