@@ -37,7 +37,7 @@ help:  ## Say what can be made
 	    printf 'make %-12s %s\n' "$$target" "$$what"; \
 	done
 
-test: lint $(VENV)/.redis $(VENV)/.iproute $(VENV)/.chromium $(VENV)/.spark  ## Lint, type-check, run the tests (JOBS=3 at a time), require the coverage
+test: lint $(VENV)/.redis $(VENV)/.iproute $(VENV)/.systemd $(VENV)/.chromium $(VENV)/.spark  ## Lint, type-check, run the tests (JOBS=3 at a time), require the coverage
 	@echo "test: running the tests under coverage"
 	@$(BIN)/coverage erase
 	@export TMPDIR=$(TEMPORARY); \
@@ -135,6 +135,13 @@ $(VENV)/.iproute: $(VENV)/.installed
 	@command -v ip >/dev/null || { \
 	    echo "setup: installing ip for tests in which networks are cut (iproute2, with apt)"; \
 	    { $(call apt_install,iproute2); } || echo "setup: it could not be installed; those tests are skipped"; }
+	@touch $@
+
+# The units are tested under a systemd of their own, in namespaces; where that cannot be, a socket stands for it.
+$(VENV)/.systemd: $(VENV)/.installed
+	@command -v systemd-nspawn >/dev/null || { \
+	    echo "setup: installing systemd for tests of the units (systemd, systemd-container, with apt)"; \
+	    { $(call apt_install,systemd systemd-container); } || echo "setup: it could not be installed; those tests are skipped"; }
 	@touch $@
 
 # Apache Spark, for tests and benchmarks in which it ranks what DuckDB has ranked; without Java they are skipped, and say so.
