@@ -525,6 +525,16 @@ async def test_every_answer_leads_to_rules(
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "nntp://10.0.0.5:6379/x/1", "db://shop/a/b/7"])
+async def test_a_redirect_to_a_source_leads_nowhere(location: str) -> None:
+    """A web server cannot have anything asked for that is not on the web; it has no file then."""
+    web = Web({"http://h.example/robots.txt": moved(location), location: FORBIDDING})
+    cache = RobotsCache(web, AGENT, clock=trio.current_time)
+    assert (await sought(cache, HOST)).standing is Standing.UNAVAILABLE
+    assert web.asked == ["http://h.example/robots.txt"]
+
+
+@pytest.mark.virtual_time
 async def test_a_failing_host_is_remembered_as_failing() -> None:
     """Each failure in a row doubles the time until the next question, until one is answered."""
     clock = Clock()

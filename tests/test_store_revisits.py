@@ -82,6 +82,22 @@ def test_after_a_visit(store: Store, table: Timetable) -> None:
         assert [each.queued.key for each in store.visits_due(table, now=NOW + 10, count=10)] == [A]
 
 
+def test_who_has_a_date_is_not_slowed(store: Store, table: Timetable) -> None:
+    """A pace holds for pages that stand in line by their grade, and counts those only."""
+    with store:
+        dated = Remembered(b"memory", Standing(APPOINTED, NOW - 1))
+        store.commit(Batch(remembered=[(B, dated)]))
+        assert store.next_visit_at(table, paced_from=NOW + 7) == NOW - 1
+        found = store.visits_due(table, now=NOW, count=10, paced=0)
+        assert [each.queued.key for each in found] == [B]
+        assert store.visits_begun == 0
+        assert store.next_visit_at(table, paced_from=NOW + 7) == NOW + 7
+        assert due(store, table) == [A]
+        assert store.visits_begun == 1
+        store.put_back_visits([A, B])
+        assert store.visits_begun == 0
+
+
 def test_what_was_under_way_is_due_after_a_crash(store: Store, table: Timetable, tmp_path: Path) -> None:
     """What was handed out and not finished is handed out again by the next process."""
     assert due(store, table) == [A, B]
