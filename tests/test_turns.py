@@ -268,11 +268,16 @@ def test_manners_are_those_of_the_range() -> None:
         one.locate(host, [name], name)
         one.wake(host, now)
     turns = [one.take(now), one.take(now)]
-    hosts = Hosts(one, lambda: now)
+    asking: list[str] = []
+    hosts = Hosts(one, lambda: now, asking)
     assert hosts.are_asked(HOST + PATH, None)
     for turn in turns:
         assert turn is not None
         one.done(turn, now, pause_s=10.0)
+    asking.append(HOST)  # for its rules, which have no row
+    hosts.look_again()
+    assert hosts.are_asked(HOST + PATH, None)
+    asking.clear()
     hosts.look_again()
     assert not hosts.are_asked(HOST + PATH, None)
     known = hosts.manners(HOST + PATH + "m", None)

@@ -328,9 +328,8 @@ class Crawl:
         self._bench.set_delays(fetch.delay_s, fetch.delay_factor, fetch.max_delay_s)
 
     def wake(self) -> None:
-        """A host may be asked that could not be before, now or when it has rested."""
+        """A host may be asked that could not be before."""
         self._work.unpark()
-        self.stir()
 
     def recall(self, manners: Iterable[Manner]) -> None:
         """Treat hosts as those did who asked them before."""

@@ -81,7 +81,7 @@ class HandOver:
         """Send the rows of ranges of which nothing is under way; small ones together."""
         together: list[Piece] = []
         batch, count, epoch = Batch(), 0, self._node.on_disk[0]
-        hosts = Hosts(self._node.crawl.bench, self._node.clock)
+        hosts = Hosts(self._node.crawl.bench, self._node.clock, self._node.crawl.inquiries.asking)
         busy = list(self._node.crawl.under_way)
         for piece in pieces:
             if _has_one(busy, piece) or hosts.are_asked(piece.start, piece.end):

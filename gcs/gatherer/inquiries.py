@@ -62,6 +62,8 @@ class Inquiries:
         self._judged, self._found, self._aside = judged, found, aside
         self._errands: dict[Inquiry, float] = {}
         """Those that wait, and since when, in this order."""
+        self.asking: list[str] = []
+        """The hosts that are being asked for rules now."""
 
     def rules_of(self, origin: Origin) -> Rules | None:
         """The robots rules of a host, also those that an earlier run was told; None if none hold now."""
@@ -101,13 +103,22 @@ class Inquiries:
         for inquiry in inquiries:
             self._errands.pop(inquiry, None)
         began = self._clock()
-        outcome = await self._cache.fetch(inquiries[0], on_sent=partial(self._bench.sent, turn))
+        self.asking.append(site.host)
+        try:
+            outcome = await self._cache.fetch(inquiries[0], on_sent=partial(self._bench.sent, turn))
+        finally:
+            self.asking.remove(site.host)
         now = self._clock()
         told = [
             (inquiry, self._cache.heed(inquiry, outcome), self._bench.failures(_host(inquiry.origin)))
             for inquiry in inquiries
         ]
         lost = any(rules is not None and rules.standing is Standing.UNREACHABLE for _, rules, _ in told)
+        for inquiry, rules, _ in told:
+            if rules is not None and rules.standing is Standing.UNREACHABLE:
+                # Before its turn is over, and also if nothing of it is to be fetched here any more: whoever
+                # asks it next has to know how long it rests.
+                self._bench.set_aside(_host(inquiry.origin), rules.until)
         self._bench.done(turn, now, response_s=now - began, failed=lost)
         self._frontier.settle(site, now)
         for inquiry, rules, failed_before in told:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gcs.core.politeness import Manner, Workbench
 from gcs.core.turns import overlaps
@@ -11,13 +11,15 @@ from gcs.core.turns import overlaps
 class Hosts:
     """The hosts of a workbench, looked through once for many ranges: valid until something is waited for."""
 
-    def __init__(self, bench: Workbench, clock: Callable[[], float]) -> None:
-        self._bench, self._clock = bench, clock
+    def __init__(self, bench: Workbench, clock: Callable[[], float], asking: Sequence[str]) -> None:
+        """`asking` are the hosts that are being asked for their rules, as they change."""
+        self._bench, self._clock, self._asking = bench, clock, asking
         self.look_again()
 
     def look_again(self) -> None:
         """Forget what was seen."""
-        self._asked, self._manners = self._bench.asked(), self._bench.manners(self._clock())
+        self._asked = {*self._bench.asked(), *self._asking}
+        self._manners = self._bench.manners(self._clock())
 
     def are_asked(self, start: str, end: str | None) -> bool:
         """Whether a host in a range is being asked, also for what has no row, such as its robots.txt."""
