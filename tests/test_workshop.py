@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from gcs.config import Config
+from gcs.config import Config, Summary
 from gcs.core.urls import key
 from gcs.fetch.answer import parse_headers
 from gcs.fetch.outcome import Elsewhere, Response
@@ -26,9 +26,10 @@ from gcs.gatherer.visit import Visitor
 from gcs.store.records import Queued, State
 from gcs.summary.limits import Limits
 from gcs.summary.members import Read
+from gcs.summary.plugins import NONE, Part, Plugins
 from gcs.summary.records import Document
 from gcs.summary.workshop import Workshop
-from gcs.world import REAL
+from gcs.world import REAL, World
 from tests import corpus
 from tests.installed import install
 
@@ -247,6 +248,86 @@ def test_cancelling() -> None:
         assert not _children()
 
     trio.run(main)
+
+
+def _came(url: str, content_type: str, body: bytes) -> Visit:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n".encode()
+    response = Response(
+        200, head, parse_headers(head), body, body, "", b"", "", 1.0, 0.0, 0.0, 0.1, reused=True
+    )
+    job = Job.of(Queued(key(url), 1, "link", 0, 0.0, "", 1))
+    return Visit(job, response, 1.0, State.DONE, 200, is_page=True)
+
+
+class _Counting(Workshop):
+    """A real one that keeps count of what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(Limits(), processes=1, timeout_s=20.0, memory_bytes=1 << 30)
+        self.given: list[str] = []
+
+    async def read(self, body: bytes, *, url: str, content_type: str = "", level: str = "full") -> Read:
+        self.given.append(url)
+        return await super().read(body, url=url, content_type=content_type, level=level)
+
+
+class _WithIt(World):
+    def __init__(self, workshop: Workshop) -> None:
+        super().__init__()
+        self._workshop = workshop
+
+    def workshop(self, settings: Summary) -> Workshop:
+        return self._workshop
+
+
+def _documents(visits: list[Visit], plugins: Plugins = NONE) -> tuple[list[Document | None], list[str]]:
+    """What is said of visits that are read one after the other, and which of them the workshop was given."""
+    config, workshop, came, all_came = Config(), _Counting(), list[Visit](), trio.Event()
+    visitor = Visitor(config, Targets(cleaning(config)), Admission(config, year=2026), plugins)
+
+    def note(visit: Visit) -> None:
+        came.append(visit)
+        if len(came) == len(visits):
+            all_came.set()
+
+    async def main() -> None:
+        apart = Apart(config.summary, _WithIt(workshop), visitor, came=note, is_checked=lambda _: False)
+        assert apart.without_those_of(visits) == []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(apart.run)
+            await all_came.wait()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert came == visits
+    return [visit.document for visit in visits], workshop.given
+
+
+def test_the_same_file_again() -> None:
+    """A file that lies on several sites is read once, if it has the same name and type and leads nowhere."""
+    picture, linked = corpus.picture("PNG"), corpus.files()["svg"]
+    urls = ["http://a.test/x/p.png", "http://b.test/p.png", "http://b.test/other.png"]
+    visits = [_came(url, "image/png", picture) for url in urls]
+    visits.append(_came("http://c.test/p.png", "image/x-png", picture))
+    visits += [_came(f"http://{host}.test/a.svg", "image/svg+xml", linked) for host in "de"]
+    documents, given = _documents(visits)
+    assert given == [urls[0], urls[2], *(visit.job.url for visit in visits[3:])]
+    assert documents[0] == documents[1]
+    assert documents[0] is not None
+    assert documents[0].thumbnail
+    assert documents[4] is not None
+    assert documents[4].hrefs
+
+
+def test_the_same_file_again_with_a_plug_in() -> None:
+    """Where a plug-in has a say, which may be another one for every URL, every file is read."""
+
+    def own(part: Part) -> Document:
+        return Document(title=part.url)
+
+    visits = [_came(f"http://{host}.test/p.png", "image/png", corpus.picture("PNG")) for host in "ab"]
+    _, given = _documents(visits, NONE.with_site("http://a.test/", own))
+    assert given == [visit.job.url for visit in visits]
 
 
 def _helped(body: bytes) -> Visit:

@@ -2,12 +2,17 @@
 
 Meanwhile they count as unread, so no more pages come than can be read. The workshop is set up with the first
 of them: a crawl of HTML has none.
+
+The same files lie on many sites. One that was read under the same name, and neither links to anything nor
+contains anything, is not read again.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
@@ -15,10 +20,26 @@ from gcs.config import Summary
 from gcs.fetch.outcome import Response
 from gcs.gatherer.job import Visit
 from gcs.gatherer.visit import Visitor
+from gcs.summary.members import Read
+from gcs.summary.names import name_of
+from gcs.summary.pipeline import top_level
+from gcs.summary.records import Document
 from gcs.world import World
 
 if TYPE_CHECKING:
     from gcs.summary.workshop import Workshop
+
+REMEMBERED: Final = 256
+"""Bodies of which it is remembered what they say."""
+
+
+class _Body(NamedTuple):
+    """All that a document without links depends on."""
+
+    digest: bytes
+    content_type: str
+    name: str
+    domain: str
 
 
 class Apart:
@@ -39,6 +60,7 @@ class Apart:
         self._waiting: list[Visit] = []
         self._lot = trio.lowlevel.ParkingLot()
         self._workshop: Workshop | None = None
+        self._known: OrderedDict[_Body, Document] = OrderedDict()
         self.count = 0
         """Visits that have not come back yet."""
         # Who wants nothing but the links of pages has no use for what else there is.
@@ -89,12 +111,24 @@ class Apart:
             assert isinstance(response, Response)
             if visit.document is not None or self._is_checked(visit.job.queued.key):
                 visit.brief = self._visitor.brief(visit)
-            visit.document, visit.members = await workshop.read(
-                self._visitor.body(response),
-                url=visit.job.url,
-                content_type=response.headers.get("content-type", ""),
-                level=self._settings.level,
-            )
+            visit.document, visit.members = await self._read(workshop, visit.job.url, response)
             visit.was_apart = True
             self.count -= 1
             self._came(visit)
+
+    async def _read(self, workshop: Workshop, url: str, response: Response) -> Read:
+        """What a body says, by the workshop's word or as it is remembered."""
+        body, content_type = self._visitor.body(response), response.headers.get("content-type", "")
+        asked = _Body(hashlib.sha256(body).digest(), content_type, name_of(url), top_level(url))
+        if asked in self._known:
+            self._known.move_to_end(asked)
+            return Read(self._known[asked])
+        lost = workshop.lost
+        read = await workshop.read(body, url=url, content_type=content_type, level=self._settings.level)
+        # What a plug-in says may depend on the whole URL, and a process may be lost by chance.
+        is_lasting = not self._visitor.has_plugins and workshop.lost == lost
+        if is_lasting and not read.members and not read.document.hrefs:
+            self._known[asked] = read.document
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return read

@@ -81,7 +81,7 @@ class Gatherer:
             novelty=Novelty.from_bytes(novelty) if novelty else None,
             rulings=lambda: node.rulings,
         )
-        readers = readers or plugins.load(structlog.get_logger())
+        readers = plugins.load(structlog.get_logger()) if readers is None else readers
         visitor = Visitor(config, targets_of(config), admission, readers, counts_links=True)
         seen = Expansion.from_bytes(expansion) if expansion else Expansion()
         me, company = f"{node.id} {node.incarnation}", Company(node)

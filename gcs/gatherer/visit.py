@@ -66,6 +66,11 @@ class Visitor:
         """Pages are visited again: all their links are wanted, and what is said of their changes."""
         self._only_new, self._heeds_feeds = False, True
 
+    @property
+    def has_plugins(self) -> bool:
+        """Whether others have a say in what pages say."""
+        return bool(self._plugins)
+
     def forget_targets(self) -> None:
         """What was said to the store of URLs that were named does not hold any more."""
         self._targets.forget()

@@ -128,8 +128,10 @@ def _flags(joined: Sequence[bytes], rows: Sequence[int]) -> pa.BooleanArray:
 
 def _numbers(joined: Sequence[bytes], rows: Sequence[int]) -> pa.Int64Array:
     """The number of each row."""
-    pages = [np.array(each.split(b"\0"), np.int64) for each in joined]
-    return pa.array(np.concatenate([np.broadcast_to(*each) for each in zip(pages, rows, strict=True)]))
+    if any(b"\0" in each for each in joined):
+        return pa.array(np.array(b"\0".join(map(_repeated, joined, rows)).split(b"\0"), np.int64))
+    # One for all rows of each page, as usual.
+    return pa.array(np.repeat(np.array(joined, np.int64), rows))
 
 
 def _repeated(joined: bytes, rows: int) -> bytes:

@@ -121,19 +121,18 @@ def look_compiled(body: bytes) -> Page:
         resolved = stripped_lines([cast("bytes", texts[each]) for each in referring_texts], records.MAX_LINE)
         for place, text in zip(referring_texts, resolved, strict=True):
             texts[place] = text
-    named = []
-    for level, written in headings[: records.MAX_HEADINGS]:
-        text = written if isinstance(written, str) else stripped_lines([written], records.MAX_LINE)[0]
-        if text:
-            named.append(_new(Heading, (level, text)))
-    every = range(len(hrefs))
+    named = [
+        (level, text if isinstance(text, str) else stripped_lines([text], records.MAX_LINE)[0])
+        for level, text in headings[: records.MAX_HEADINGS]
+    ]
     columns = _Columns(
         cast("list[str]", hrefs),
         cast("list[str]", texts),
-        _column(_resolved(rels), every, ""),
-        _column(kinds, every, "a"),
+        _column(_resolved(rels), len(hrefs), ""),
+        _column(kinds, len(hrefs), "a"),
     )
-    return _page(head, title, lang, columns, tuple(named))
+    said = tuple([_new(Heading, each) for each in named if each[1]])
+    return _page(head, title, lang, columns, said)
 
 
 def _resolved(rels: dict[int, str | bytes]) -> dict[int, str]:
@@ -175,8 +174,8 @@ def look_expressed(body: bytes) -> Page:
     columns = _Columns(
         values(list(filter(None, hrefs))),
         texts[: len(written)],
-        _column(links.rels, chosen, ""),
-        _column(links.kinds, chosen, "a"),
+        _chosen(_column(links.rels, len(hrefs), ""), chosen),
+        _chosen(_column(links.kinds, len(hrefs), "a"), chosen),
     )
     return _page(head, title, lang, columns, _named(headings, texts[len(written) :]))
 
@@ -228,11 +227,19 @@ def _page(head: Head, title: bytes, lang: str, links: _Columns, headings: tuple[
     )
 
 
-def _column(unusual: dict[int, str], places: Sequence[int], usual: str) -> str | list[str]:
-    """A column of the links at some places, or what holds for all of them."""
+def _column(unusual: dict[int, str], count: int, usual: str) -> str | list[str]:
+    """A column of so many links, or what holds for all of them."""
     if not any(unusual.values()):
         return usual
-    return [unusual.get(at, usual)[: records.MAX_REL] for at in places]
+    column = [usual] * count
+    for at, text in unusual.items():
+        column[at] = text[: records.MAX_REL]
+    return column
+
+
+def _chosen(column: str | list[str], places: Sequence[int]) -> str | list[str]:
+    """What a column has at some places."""
+    return column if isinstance(column, str) else [column[at] for at in places]
 
 
 def _named(headings: Sequence[Sequence[bytes]], texts: Sequence[str]) -> tuple[Heading, ...]:

@@ -68,6 +68,10 @@ class Plugins:
     sites: tuple[tuple[str, Summariser], ...] = ()
     logger: Logger = field(default_factory=_Silent)
 
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.recognisers or self.expanders or self.summarisers or self.sites)
+
     def with_site(self, url: str, summariser: Summariser) -> Plugins:
         """These, and a summariser for what is at or below a URL; raises Rejected for no web address."""
         at = key(canonical(url)).removesuffix(PATH)
