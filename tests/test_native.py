@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -16,6 +18,7 @@ from gcs import doctor
 from gcs.core import traps
 from gcs.gatherer import links
 from gcs.native import compiled, is_compiled
+from gcs.store import parquet
 from gcs.store.columns import pack_columns, pack_columns_expressed, repeated_expressed
 from gcs.summary import charsets, excerpt, page, scan
 from gcs.summary.head import Head
@@ -205,6 +208,49 @@ def test_repeated_texts(texts: list[str]) -> None:
     assert compiled.repeated_in(texts) == repeated_expressed(texts)
     apart = ["".join(list(text)) for text in texts]  # equal, and not the same objects
     assert compiled.repeated_in(texts + apart) == repeated_expressed(texts + apart)
+
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4).map(str.encode)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.lists(WORDS, min_size=4, max_size=4), st.booleans()), min_size=1)
+)
+@example([(300, [b"x"] * 4, True), (2, [b"", b"", b"", b""], False), (1, [b""] * 4, True)])
+def test_spread_columns(pages: list[tuple[int, list[bytes], bool]]) -> None:
+    """The texts of a column are found again, whether each has its own or a page has one for all its rows."""
+    rows = tuple(count for count, _, _ in pages)
+    joined = tuple(texts[0] if is_one else b"\0".join(texts[:count]) for count, texts, is_one in pages)
+    expected = [
+        text
+        for (count, texts, is_one), whole in zip(pages, joined, strict=True)
+        # All of one page that are empty are packed as one.
+        for text in ([texts[0]] * count if is_one else whole.split(b"\0"))
+    ]
+    spread = compiled.spread_texts(joined, rows)
+    assert spread is not None
+    count, offsets, data = spread
+    ends = struct.unpack(f"={count + 1}i", offsets)
+    assert [data[begin:end] for begin, end in pairwise(ends)] == expected
+    assert [text.encode() for text in parquet.column_expressed(joined, rows).to_pylist()] == expected
+    assert compiled.spread_texts((*joined, b"a\0b"), (*rows, 3)) is None
+
+
+def test_what_cannot_be_spread() -> None:
+    """What is no column, or too much for one, is left to Python."""
+    assert compiled.spread_texts((), ()) == (0, bytes(4), b"")
+    for joined, rows in (
+        ((b"x",), ()),
+        ((b"x",), (0,)),
+        ((b"x",), (-1,)),
+        ((b"x",), (1 << 70,)),
+        ((b"xx",), (1 << 30,)),
+    ):
+        assert compiled.spread_texts(joined, rows) is None
+    assert compiled.spread_texts(("x",), (1,)) is None  # type: ignore[arg-type]
+    assert compiled.spread_texts((b"x",), ("1",)) is None  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        compiled.spread_texts([b"x"], [1])  # type: ignore[arg-type]
 
 
 def test_what_is_no_page_is_refused() -> None:

@@ -53,6 +53,13 @@ def pack_columns(columns: tuple[str | Sequence[str], ...], /) -> tuple[int, byte
 def repeated_in(texts: list[str], /) -> list[int]:
     """The places of those texts that were there before."""
 
+def spread_texts(joined: tuple[bytes, ...], rows: tuple[int, ...], /) -> tuple[int, bytes, bytes] | None:
+    """A column of some pages, each packed as `pack_columns` does it, of so many rows each, as Arrow has it.
+
+    How many texts there are, where each ends behind a first zero (32 bits each), and all of them; None for
+    what was not packed so, or is too much for 32 bits.
+    """
+
 def utf8_end(body: bytes, /) -> int:
     """How many bytes are whole characters of UTF-8, if all but the beginning of one at the end are; or -1."""
 

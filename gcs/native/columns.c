@@ -1,4 +1,5 @@
-/* Rows of texts by columns, packed as `gcs.store.columns` says, and which of some texts were there before.
+/* Rows of texts by columns, packed as `gcs.store.columns` says and spread again, and which of some texts were
+   there before.
 
    What is unusual (columns of different lengths, what is no text, halves of surrogate pairs, no rows) is left
    to Python. Each column is measured before it is written, and nothing runs in between that could change it. */
@@ -271,4 +272,87 @@ repeated_in(PyObject *Py_UNUSED(module), PyObject *texts)
     }
     PyMem_Free(table);
     return places;
+}
+
+/* A page's part of a column: texts with zeros between them, or one text for all of its rows. */
+typedef struct {
+    const char *at;
+    size_t size;
+    size_t rows;
+    bool is_one;
+} part_t;
+
+/* False if it was not packed so, or with an error. */
+static bool
+part_of(PyObject *joined, PyObject *rows, part_t *part)
+{
+    if (!PyBytes_Check(joined) || !PyLong_Check(rows)) {
+        return false;
+    }
+    part->at = PyBytes_AS_STRING(joined);
+    part->size = (size_t)PyBytes_GET_SIZE(joined);
+    part->rows = PyLong_AsSize_t(rows);
+    if (part->rows == (size_t)-1 && PyErr_Occurred()) {
+        return false;
+    }
+    size_t zeros = zeros_in((text_t){part->at, part->size});
+    part->is_one = zeros == 0;
+    return part->rows > 0 && part->rows <= INT32_MAX && (part->is_one || part->rows == zeros + 1);
+}
+
+/* Writes the texts of a part, and where each of them ends. */
+static char *
+spread(const part_t *part, const char *begin, char *to, int32_t **ends)
+{
+    const char *at = part->at, *end = part->at + part->size;
+    for (size_t row = 0; row < part->rows; row++) {
+        const char *zero = part->is_one || row + 1 == part->rows ? end : memchr(at, 0, (size_t)(end - at));
+        memcpy(to, at, (size_t)(zero - at));
+        to += zero - at;
+        *(*ends)++ = (int32_t)(to - begin);
+        at = part->is_one ? part->at : zero + 1;
+    }
+    return to;
+}
+
+PyObject *
+spread_texts(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *joined, *rows;
+    if (!PyArg_ParseTuple(args, "O!O!:spread_texts", &PyTuple_Type, &joined, &PyTuple_Type, &rows)) {
+        return NULL;
+    }
+    Py_ssize_t pages = PyTuple_GET_SIZE(joined);
+    if (pages != PyTuple_GET_SIZE(rows)) {
+        Py_RETURN_NONE;
+    }
+    size_t count = 0, size = 0;
+    part_t part;
+    for (Py_ssize_t i = 0; i < pages; i++) {
+        if (!part_of(PyTuple_GET_ITEM(joined, i), PyTuple_GET_ITEM(rows, i), &part)) {
+            PyErr_Clear();
+            Py_RETURN_NONE;
+        }
+        count += part.rows;
+        /* Neither factor is above 32 bits, so that nothing overflows. */
+        size += part.size > INT32_MAX ? part.size : part.is_one ? part.size * part.rows : part.size - part.rows + 1;
+        if (count >= INT32_MAX || size > INT32_MAX) {
+            Py_RETURN_NONE;
+        }
+    }
+    PyObject *offsets = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((count + 1) * sizeof(int32_t)));
+    PyObject *data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (offsets == NULL || data == NULL) {
+        Py_XDECREF(offsets);
+        Py_XDECREF(data);
+        return NULL;
+    }
+    int32_t *ends = (int32_t *)(void *)PyBytes_AS_STRING(offsets);
+    char *begin = PyBytes_AS_STRING(data), *to = begin;
+    *ends++ = 0;
+    for (Py_ssize_t i = 0; i < pages; i++) {
+        (void)part_of(PyTuple_GET_ITEM(joined, i), PyTuple_GET_ITEM(rows, i), &part);
+        to = spread(&part, begin, to, &ends);
+    }
+    return Py_BuildValue("nNN", (Py_ssize_t)count, offsets, data);
 }

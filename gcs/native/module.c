@@ -16,6 +16,7 @@ static PyMethodDef methods[] = {
     {"resolve_links", resolve_links, METH_VARARGS, "What links mean."},
     {"pack_columns", pack_columns, METH_O, "Rows of texts, by columns."},
     {"repeated_in", repeated_in, METH_O, "Which texts were there before."},
+    {"spread_texts", spread_texts, METH_VARARGS, "All texts of a column, one after the other."},
     {"utf8_end", utf8_end, METH_O, "Where valid UTF-8 ends."},
     {"shape_of", shape_of, METH_VARARGS, "What a page has in common with others of its template."},
     {NULL, NULL, 0, NULL},

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from gcs.native import compiled, is_compiled
 from gcs.store.records import LINKS, SUMMARIES
 from gcs.summary.schema import SCHEMA
 
@@ -111,6 +112,15 @@ def _unpacked(packed: bytes, *, raw: bool) -> Iterator[Any]:
 
 def _column(joined: Sequence[bytes], rows: Sequence[int]) -> pa.StringArray:
     """All texts of some pages that have so many rows each."""
+    spread = compiled.spread_texts(tuple(joined), tuple(rows)) if is_compiled else None
+    if spread is None:
+        return column_expressed(joined, rows)
+    count, offsets, data = spread
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+def column_expressed(joined: Sequence[bytes], rows: Sequence[int]) -> pa.StringArray:
+    """The same, in Python."""
     if any(b"\0" in each for each in joined):
         return _split(list(map(_repeated, joined, rows)))
     # One for all rows of each page, as usual: nothing has to be looked for.
