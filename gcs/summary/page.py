@@ -131,8 +131,8 @@ def look_compiled(body: bytes) -> Page:
         _column(_resolved(rels), len(hrefs), ""),
         _column(kinds, len(hrefs), "a"),
     )
-    said = tuple([_new(Heading, each) for each in named if each[1]])
-    return _page(head, title, lang, columns, said)
+    kept = tuple([_new(Heading, each) for each in named if each[1]])
+    return _page(head, title, lang, columns, kept)
 
 
 def _resolved(rels: dict[int, str | bytes]) -> dict[int, str]:
