@@ -17,7 +17,7 @@ from gcs.errors import ConfigError
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
 from gcs.fetch.transport import Transport
 from gcs.sources.answers import Conditions, response
-from gcs.sources.chosen import asking, named, path_of, reach_of, schedule_of
+from gcs.sources.chosen import asking, lack, named, needs, path_of, reach_of, schedule_of
 from gcs.sources.fetching import Sources
 
 FILES = Origin("file", "", 0)
@@ -172,6 +172,24 @@ def test_named_seeds(tmp_path: Path) -> None:
     config = configured(files=("/srv",))
     assert named(config, ["file:///srv/docs", "http://a.example/"]) == []
     assert named(config, [f"file://{tmp_path}/a b"]) == [f"sources.files=/srv file://{tmp_path}/a%20b"]
+
+
+def test_what_a_crawl_needs() -> None:
+    """A crawl that goes on needs its sources, or wider ones, and its logins; no secret is remembered."""
+    before = configured(
+        files=("/srv/docs",),
+        news=("nntps://a.example/g",),
+        logins=("ann:secret@A.example",),
+        databases=("shop=postgresql://ann:secret@host/x",),
+    ).sources
+    needed = needs(before)
+    assert "secret" not in "".join(needed)
+    assert lack(before, needed) == ""
+    assert lack(replace(before, files=("/srv",), news=("nntps://a.example/",)), needed) == ""
+    assert "file:///srv/docs" in lack(replace(before, files=("/srv/docs-old",)), needed)
+    assert "nntps://a.example/g" in lack(replace(before, news=()), needed)
+    assert "user:password@a.example" in lack(replace(before, logins=()), needed)
+    assert "shop=address" in lack(replace(before, databases=("other=sqlite://",)), needed)
 
 
 def test_schedules() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from gcs.core.sources import Reach
 from gcs.core.urls import Rejected, key
 from gcs.gatherer.crawl import Ending, Limits
 from gcs.gatherer.links import Targets
+from gcs.gatherer.parts import Fleet
 from gcs.sources import files
 from gcs.store.records import State
 from gcs.store.store import Store
@@ -91,6 +93,31 @@ def test_goes_on(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     found = statuses(place)
     assert [url for url in urls if found.get(url) != 200] == []
+
+
+def test_no_source_is_left_behind(tmp_path: Path) -> None:
+    """A crawl goes on only with all of its sources, also with those whose addresses are not kept."""
+    place, database = tmp_path / "crawl", tmp_path / "shop.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    connection.close()
+    address = ("-s", f"sources.databases=shop=sqlite:///{database}")
+    first = gcs_here("crawl", "db://shop/", "--into", str(place), "--max-pages", "1", *address)
+    assert first.exit_code == 5, first.stderr
+    for how in ("--resume", "--revisit"):
+        refused = gcs_here("crawl", how, "--into", str(place))
+        assert refused.exit_code == 3
+        assert "has the database shop" in refused.stderr
+        assert "shop=address" in refused.stderr
+    assert gcs_here("crawl", "--resume", "--into", str(place), *address).exit_code == 0
+    assert statuses(place)["db://shop/main/orders/"] == 200
+
+
+def test_no_source_of_several_gatherers_is_left_behind(tmp_path: Path) -> None:
+    """The same is remembered of a crawl by several gatherers."""
+    Fleet(gatherers=2, settings=[], private=True, own_server=True, sources=["db://shop/"]).remember(tmp_path)
+    refused = gcs_here("crawl", "--resume", "--into", str(tmp_path))
+    assert (refused.exit_code, "has the database shop" in refused.stderr) == (3, True)
 
 
 def test_coming_back(tmp_path: Path) -> None:

@@ -61,14 +61,44 @@ def _login(text: str) -> tuple[str, tuple[str, str]]:
     return host.lower(), (user, password)
 
 
+def roots_of(settings: config.Sources) -> list[str]:
+    """All that was named, as canonical URLs; raises ConfigError for a root that cannot be one."""
+    roots = [file_url(path_of(each), is_directory=False) for each in settings.files]
+    roots += [_server(each) for each in settings.news]
+    return [*roots, *(f"{DATABASE}://{each.partition('=')[0]}/" for each in settings.databases)]
+
+
 def reach_of(settings: config.Sources) -> Reach:
     """How far links of sources may lead; raises ConfigError for a root that cannot be one."""
-    paths = [path_of(each) for each in settings.files]
-    paths += [os.path.realpath(path) for path in paths]
-    roots = [file_url(path, is_directory=False) for path in paths]
-    roots += [_server(each) for each in settings.news]
-    roots += [f"{DATABASE}://{each.partition('=')[0]}/" for each in settings.databases]
+    real = [os.path.realpath(path_of(each)) for each in settings.files]
+    roots = [*roots_of(settings), *(file_url(path, is_directory=False) for path in real)]
     return Reach(roots, to_web=settings.follow)
+
+
+def needs(settings: config.Sources) -> list[str]:
+    """What a crawl cannot go on without: its sources, and the hosts at which it logs in, as `@host`."""
+    return [*roots_of(settings), *(f"@{_login(each)[0]}" for each in settings.logins)]
+
+
+def lack(settings: config.Sources, needed: Sequence[str]) -> str:
+    """What is not there of all that a crawl needs, and what to do about it; "" if everything is."""
+    reach, here = reach_of(settings), needs(settings)
+    for each in needed:
+        if each in here or reach.has(each):
+            continue
+        if each.startswith("@"):
+            return (
+                f"logs in at {each[1:]}, and passwords are not kept: give sources.logins again, "
+                f"as user:password{each}"
+            )
+        if each.startswith(f"{DATABASE}:"):
+            name = each.removeprefix(f"{DATABASE}://").rstrip("/")
+            return (
+                f"has the database {name}, whose address is not kept: give sources.databases again, "
+                f"as {name}=address"
+            )
+        return f"has the source {each}, which is not in [sources] any more: name it there beside the others"
+    return ""
 
 
 def _server(text: str) -> str:
