@@ -13,15 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from gcs.core.revisits.memory import Memory
-from gcs.core.revisits.standing import APPOINTED
-from gcs.core.sources import Reach
+from gcs.config import Config, Revisit
+from gcs.core.revisits.memory import Look, Memory
+from gcs.core.revisits.standing import APPOINTED, Standing
+from gcs.core.sources import NO_SCHEDULE, Reach, Schedule
 from gcs.core.urls import Rejected, key
 from gcs.gatherer.crawl import Ending, Limits
 from gcs.gatherer.links import Targets
 from gcs.gatherer.parts import Fleet
+from gcs.gatherer.revisiting import GRADED, Revisiting
 from gcs.sources import files
-from gcs.store.records import State
+from gcs.store.records import Batch, State
 from gcs.store.store import Store
 from tests.crawling import configured, crawl, gcs, gcs_here
 from tests.filetree import directories, plant
@@ -193,6 +195,30 @@ async def test_a_schedule(tmp_path: Path) -> None:
     assert 3590 < often.standing.since - often.visited_at < 3610
     assert usual.standing is not None
     assert usual.standing.grade != APPOINTED
+
+
+def test_a_schedule_that_comes_late(tmp_path: Path) -> None:
+    """A schedule holds also for pages that were fetched before it, but for a round, which comes to all."""
+    schedule = Schedule({"file:///srv/often": 3600.0})
+    names = [key(f"file:///srv/{name}") for name in ("often/a", "often/b", "c")]
+
+    def coming_back(schedule: Schedule, *, once: bool = False) -> Revisiting:
+        settings = Revisit(policy="uniform", once=once)
+        return Revisiting(settings, store, superpage=lambda _: "", clock=lambda: 1e9, schedule=schedule)
+
+    with Store.open(tmp_path, Config().store, resume=False) as store:
+        before = [(each, coming_back(NO_SCHEDULE).adopted(each, Look(1e9), 0, 0.0)) for each in names]
+        store.commit(Batch(remembered=before, meta={GRADED: b"uniform"}))
+        assert coming_back(NO_SCHEDULE).is_graded
+        now = coming_back(schedule)
+        assert not now.is_graded
+        assert {each.key: each.after.standing for each in now.regraded(before)} == {
+            each: Standing(APPOINTED, 1e9 + 3600) for each in names[:2]
+        }
+        adopted = [now.adopted(each, Look(1e9), 0, 0.0).standing for each in names]
+        assert adopted == [*[Standing(APPOINTED, 1e9 + 3600)] * 2, Standing(0, 1e9)]
+        assert coming_back(schedule, once=True).is_graded
+        assert coming_back(schedule, once=True).adopted(names[0], Look(1e9), 0, 0.0) == before[0][1]
 
 
 def test_a_schedule_needs_a_policy(tmp_path: Path) -> None:

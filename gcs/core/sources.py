@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
+from zlib import crc32
 
 import ada_url
 
@@ -151,8 +152,10 @@ class Schedule:
 
     def __init__(self, parts: Mapping[str, float]) -> None:
         """The seconds of each part, which is a canonical URL."""
-        ordered = sorted(parts.items(), key=lambda part: -len(part[0]))
+        ordered = sorted(parts.items(), key=lambda part: (-len(part[0]), part[0]))
         self._parts = [(Reach([url]), seconds) for url, seconds in ordered]
+        self.mark = f"{crc32(repr(ordered).encode()):08x}" if ordered else ""
+        """Another one for every other schedule."""
 
     def every(self, url: str) -> float | None:
         """The seconds that hold for a canonical URL: those of the longest part that has it."""
