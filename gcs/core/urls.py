@@ -117,7 +117,8 @@ def canonical(url: str, cleaning: Cleaning = NO_CLEANING) -> str:
 def _of_source(href: str) -> str:
     scheme = href.partition(":")[0]
     if not sources.is_source(scheme):
-        raise Rejected(f"the scheme {scheme!r} is not http or https")
+        known = ", ".join(("http", "https", *sources.PORTS))
+        raise Rejected(f"the scheme {scheme[:40]!r} is none of {known}")
     try:
         url = sources.form(href)
     except ValueError as error:
