@@ -121,7 +121,9 @@ _NEWS = Text(
     "a news server, or a group of one, such as nntps://news.example.org/comp.lang.c, without a password",
 )
 _LOGIN = Secret(
-    r"[^\s:]+:\S+@[^\s@]+", "a user, a password and the host that they are for: user:password@host"
+    r"[^\s:]+:\S+@[^\s@]+",
+    "a user, a password and the host that they are for, with its port if that is to be the only one: "
+    "user:password@host or user:password@host:port",
 )
 _DATABASE = Address(
     r"[a-z0-9][a-z0-9_-]{0,62}=[a-z0-9+_]+:/\S+",

@@ -65,6 +65,12 @@ def _authority(scheme: str, authority: str) -> str:
         if not _NAME(authority.lower()):
             raise ValueError("no name of a database of the configuration, as in db://name/")
         return authority.lower()
+    host, port = _host_and_port(authority)
+    return host if port in (None, PORTS[scheme]) else f"{host}:{port}"
+
+
+def _host_and_port(authority: str) -> tuple[str, int | None]:
+    """The host in its one form, in brackets if IPv6, and the port if there is one; raises ValueError."""
     host, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):
         host, port = authority, ""
@@ -74,7 +80,7 @@ def _authority(scheme: str, authority: str) -> str:
         host = ada_url.URL(f"http://{host}/").hostname
     except ValueError:
         raise ValueError("no valid host") from None
-    return host if not port or int(port) == PORTS[scheme] else f"{host}:{int(port)}"
+    return host, int(port) if port else None
 
 
 def _path(path: str) -> str:
@@ -145,6 +151,29 @@ class Reach:
 
 
 NO_SOURCES: Final = Reach(())
+
+
+class Logins:
+    """Users and passwords by the hosts that they are for; one for a port of a host is for that port alone."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        """Each is user:password@host or user:password@host:port; raises ValueError: why not, without it."""
+        self._known: dict[str, tuple[str, str]] = {}
+        for text in texts:
+            said, _, place = text.rpartition("@")
+            user, _, password = said.partition(":")
+            host, port = _host_and_port(place)
+            self._known[host if port is None else f"{host}:{port}"] = user, password
+
+    @property
+    def places(self) -> list[str]:
+        """What they are for: hosts, some with a port."""
+        return list(self._known)
+
+    def at(self, host: str, port: int) -> tuple[str, str] | None:
+        """User and password at a port of a host (in its one form, IPv6 without brackets); None for none."""
+        host = f"[{host}]" if ":" in host else host
+        return self._known.get(f"{host}:{port}") or self._known.get(host)
 
 
 class Schedule:

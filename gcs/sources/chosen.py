@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from gcs import config
 from gcs.config import Config
 from gcs.core import sources
-from gcs.core.sources import DATABASE, FILE, NNTP, NNTPS, Reach, Schedule, file_url
+from gcs.core.sources import DATABASE, FILE, NNTP, NNTPS, Logins, Reach, Schedule, file_url
 from gcs.core.urls import Rejected, canonical
 from gcs.errors import ConfigError
 from gcs.fetch.fetching import Fetching
@@ -37,7 +37,7 @@ async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
             max_body_bytes=fetch.max_body_bytes,
         )
     news = News(
-        dict(map(_login, settings.logins)),
+        logins_of(settings),
         context=lambda: ssl.create_default_context(cafile=fetch.tls_ca),
         max_body_bytes=fetch.max_body_bytes,
         connect_timeout_s=fetch.connect_timeout_s,
@@ -54,11 +54,12 @@ async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
         await news.aclose()
 
 
-def _login(text: str) -> tuple[str, tuple[str, str]]:
-    """The host, and user and password there."""
-    said, _, host = text.rpartition("@")
-    user, _, password = said.partition(":")
-    return host.lower(), (user, password)
+def logins_of(settings: config.Sources) -> Logins:
+    """What to log in with; raises ConfigError for a host that cannot be one."""
+    try:
+        return Logins(settings.logins)
+    except ValueError as error:
+        raise ConfigError(f"sources.logins: one of them cannot be used: {error} after its @.") from None
 
 
 def roots_of(settings: config.Sources) -> list[str]:
@@ -77,7 +78,7 @@ def reach_of(settings: config.Sources) -> Reach:
 
 def needs(settings: config.Sources) -> list[str]:
     """What a crawl cannot go on without: its sources, and the hosts at which it logs in, as `@host`."""
-    return [*roots_of(settings), *(f"@{_login(each)[0]}" for each in settings.logins)]
+    return [*roots_of(settings), *(f"@{place}" for place in logins_of(settings).places)]
 
 
 def lack(settings: config.Sources, needed: Sequence[str]) -> str:

@@ -14,12 +14,12 @@ over TLS.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
-from gcs.core.sources import NNTPS, PORTS, after, names, spelt
+from gcs.core.sources import NNTPS, Logins, after, names, spelt
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
 from gcs.sources.answers import HTML, PIECE, Conditions, Entry, page, piece, response, shown
 from gcs.sources.nntp import Connection, NewsError, Reply
@@ -39,13 +39,13 @@ class News:
 
     def __init__(
         self,
-        logins: Mapping[str, tuple[str, str]],
+        logins: Logins,
         *,
         context: Callable[[], ssl.SSLContext],
         max_body_bytes: int,
         connect_timeout_s: float,
     ) -> None:
-        """Logins are user and password by host; `context` gives what TLS needs."""
+        """`context` gives what TLS needs."""
         self._logins, self._context = logins, context
         self._max_body_bytes, self._connect_timeout_s = max_body_bytes, connect_timeout_s
         self._connections: dict[Origin, Connection] = {}
@@ -86,9 +86,9 @@ class News:
     async def _connect(self, origin: Origin) -> Connection:
         return await Connection.open(
             origin.host,
-            origin.port or PORTS[origin.scheme],
+            origin.port,
             tls=self._context if origin.scheme == NNTPS else None,
-            login=self._logins.get(origin.host),
+            login=self._logins.at(origin.host, origin.port),
             context=self._context,
         )
 
