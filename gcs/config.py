@@ -120,6 +120,10 @@ _NEWS = Text(
     r"(nntps?|s?news)://[^\s@]+",
     "a news server, or a group of one, such as nntps://news.example.org/comp.lang.c, without a password",
 )
+_FTP = Text(
+    r"ftp://[^\s@]+",
+    "an FTP server, or a directory of one, such as ftp://ftp.example.org/pub, without a password",
+)
 _LOGIN = Secret(
     r"[^\s:]+:\S+@[^\s@]+",
     "a user, a password and the host that they are for, with its port if that is to be the only one: "
@@ -205,6 +209,7 @@ class Sources(_Section):
 
     files: Annotated[tuple[str, ...], Several(_ROOT)] = ()
     news: Annotated[tuple[str, ...], Several(_NEWS)] = ()
+    ftp: Annotated[tuple[str, ...], Several(_FTP)] = ()
     logins: Annotated[tuple[str, ...], Several(_LOGIN)] = ()
     databases: Annotated[tuple[str, ...], Several(_DATABASE)] = ()
     rows: Annotated[int, Number(0, 4_000)] = 100
@@ -214,7 +219,7 @@ class Sources(_Section):
     @property
     def any(self) -> bool:
         """Whether there are any."""
-        return bool(self.files or self.news or self.databases)
+        return bool(self.files or self.news or self.ftp or self.databases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

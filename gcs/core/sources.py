@@ -2,6 +2,7 @@
 
     file:///srv/docs/a.txt              a file; file:///srv/docs/ is a directory, whose links are its entries
     nntp://news.example.org/group/7     an article of a newsgroup; nntp://news.example.org/group/ has many
+    ftp://ftp.example.org/pub/a.txt     a file of a server; ftp://ftp.example.org/pub/ is a directory
     db://shop/public/orders/7           a row; db://shop/public/orders/ is a table of the database `shop`
 
 All have their place in the URL tree as web pages do (`gcs.core.urls`). A segment of a path has one spelling:
@@ -26,8 +27,9 @@ import ada_url
 FILE: Final = "file"
 NNTP: Final = "nntp"
 NNTPS: Final = "nntps"
+FTP: Final = "ftp"
 DATABASE: Final = "db"
-PORTS: Final = MappingProxyType({FILE: 0, NNTP: 119, NNTPS: 563, DATABASE: 0})
+PORTS: Final = MappingProxyType({FILE: 0, NNTP: 119, NNTPS: 563, FTP: 21, DATABASE: 0})
 """The schemes of sources, each with the port that is not written; 0 where there are no ports."""
 _ALSO: Final = MappingProxyType({"news": NNTP, "snews": NNTPS})
 _AFTER: Final = "after="

@@ -12,8 +12,8 @@ the order of the tree. (003, section 4.2 and 4.4.)
     http://gcs.almaden.ibm.com/docs/index.htm?x=1
     HOST com HOST ibm HOST almaden HOST gcs SCHEME http PATH docs PATH index.htm QUERY x=1
 
-Files, newsgroups and databases have URLs too (`gcs.core.sources`). That of a file has no host: the only label
-of its key is empty.
+Files and other sources have URLs too (`gcs.core.sources`). That of a file has no host: the only label of its
+key is empty.
 
     file:///srv/docs/a.txt
     HOST SCHEME file PATH srv PATH docs PATH a.txt

@@ -6,11 +6,13 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
 
 from gcs import config
 from gcs.config import Config
 from gcs.core import sources
-from gcs.core.sources import DATABASE, FILE, NNTP, NNTPS, Logins, Reach, Schedule, file_url
+from gcs.core.sources import DATABASE, FILE, FTP, NNTP, NNTPS, Logins, Reach, Schedule, file_url
 from gcs.core.urls import Rejected, canonical
 from gcs.errors import ConfigError
 from gcs.fetch.fetching import Fetching
@@ -18,13 +20,18 @@ from gcs.settings import duration_s
 from gcs.sources.databases import Databases
 from gcs.sources.fetching import Source, Sources
 from gcs.sources.files import Files
+from gcs.sources.ftpservers import FtpServers
 from gcs.sources.news import News
+
+_SETTINGS: Final = {FILE: "files", NNTP: "news", NNTPS: "news", FTP: "ftp"}
+"""Those that have the sources which can be named by their URLs alone."""
 
 
 @asynccontextmanager
 async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
     """What a crawl asks with: the transport itself if there are no sources."""
     settings, fetch = configured.sources, configured.fetch
+    context = partial(ssl.create_default_context, cafile=fetch.tls_ca)
     by_scheme: dict[str, Source] = {}
     if settings.files:
         roots = [path_of(each) for each in settings.files]
@@ -36,14 +43,24 @@ async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
             timeout_s=fetch.timeout_s,
             max_body_bytes=fetch.max_body_bytes,
         )
+    logins, connect_timeout_s = logins_of(settings), fetch.connect_timeout_s
     news = News(
-        logins_of(settings),
-        context=lambda: ssl.create_default_context(cafile=fetch.tls_ca),
+        logins,
+        context=context,
         max_body_bytes=fetch.max_body_bytes,
-        connect_timeout_s=fetch.connect_timeout_s,
+        connect_timeout_s=connect_timeout_s,
     )
     if settings.news:
         by_scheme |= {NNTP: news, NNTPS: news}
+    servers = FtpServers(
+        web.addresses,
+        logins,
+        context=context,
+        max_body_bytes=fetch.max_body_bytes,
+        connect_timeout_s=connect_timeout_s,
+    )
+    if settings.ftp:
+        by_scheme[FTP] = servers
     if not by_scheme:
         yield web
         return
@@ -52,6 +69,7 @@ async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
         yield Sources(web, by_scheme, reach_of(settings), timeout_s=fetch.timeout_s, asks_web=may_ask)
     finally:
         await news.aclose()
+        await servers.aclose()
 
 
 def logins_of(settings: config.Sources) -> Logins:
@@ -65,7 +83,8 @@ def logins_of(settings: config.Sources) -> Logins:
 def roots_of(settings: config.Sources) -> list[str]:
     """All that was named, as canonical URLs; raises ConfigError for a root that cannot be one."""
     roots = [file_url(path_of(each), is_directory=False) for each in settings.files]
-    roots += [_server(each) for each in settings.news]
+    roots += [_server("news", each) for each in settings.news]
+    roots += [_server("ftp", each) for each in settings.ftp]
     return [*roots, *(f"{DATABASE}://{each.partition('=')[0]}/" for each in settings.databases)]
 
 
@@ -102,12 +121,12 @@ def lack(settings: config.Sources, needed: Sequence[str]) -> str:
     return ""
 
 
-def _server(text: str) -> str:
-    """The canonical URL of a news server, or of a group; raises ConfigError."""
+def _server(setting: str, text: str) -> str:
+    """The canonical URL of a server, or of a part of one; raises ConfigError."""
     try:
         return canonical(text)
     except Rejected as error:
-        raise ConfigError(f"sources.news: {text} cannot be used: {error}.") from None
+        raise ConfigError(f"sources.{setting}: {text} cannot be used: {error}.") from None
 
 
 def schedule_of(configured: Config) -> Schedule:
@@ -139,18 +158,14 @@ def path_of(root: str) -> bytes:
 
 def named(configured: Config, seeds: Sequence[str]) -> list[str]:
     """The settings with which the sources may be used that somebody has named as seeds."""
-    settings, reach = configured.sources, reach_of(configured.sources)
-    files, news = list(settings.files), list(settings.news)
+    reach = reach_of(configured.sources)
+    added: dict[str, list[str]] = {}
     for seed in seeds:
         try:
             url = canonical(seed)
         except Rejected:
             continue  # it is refused where all seeds are looked at
-        if reach.has(url):
-            continue
-        if url.startswith(f"{FILE}:"):
-            files.append(url)
-        elif url.startswith((f"{NNTP}:", f"{NNTPS}:")):
-            news.append(url)
-    found = [f"sources.files={' '.join(files)}"] if len(files) > len(settings.files) else []
-    return [*found, f"sources.news={' '.join(news)}"] if len(news) > len(settings.news) else found
+        setting = _SETTINGS.get(url.partition(":")[0])
+        if setting is not None and not reach.has(url):
+            added.setdefault(setting, list(getattr(configured.sources, setting))).append(url)
+    return [f"sources.{setting}={' '.join(every)}" for setting, every in added.items()]
