@@ -3,6 +3,7 @@
     file:///srv/docs/a.txt              a file; file:///srv/docs/ is a directory, whose links are its entries
     nntp://news.example.org/group/7     an article of a newsgroup; nntp://news.example.org/group/ has many
     ftp://ftp.example.org/pub/a.txt     a file of a server; ftp://ftp.example.org/pub/ is a directory
+    s3://archive/2024/a.txt             an object of a bucket; s3://archive/2024/ has many
     db://shop/public/orders/7           a row; db://shop/public/orders/ is a table of the database `shop`
 
 All have their place in the URL tree as web pages do (`gcs.core.urls`). A segment of a path has one spelling:
@@ -28,15 +29,17 @@ FILE: Final = "file"
 NNTP: Final = "nntp"
 NNTPS: Final = "nntps"
 FTP: Final = "ftp"
+S3: Final = "s3"
 DATABASE: Final = "db"
-PORTS: Final = MappingProxyType({FILE: 0, NNTP: 119, NNTPS: 563, FTP: 21, DATABASE: 0})
+PORTS: Final = MappingProxyType({FILE: 0, NNTP: 119, NNTPS: 563, FTP: 21, S3: 0, DATABASE: 0})
 """The schemes of sources, each with the port that is not written; 0 where there are no ports."""
 _ALSO: Final = MappingProxyType({"news": NNTP, "snews": NNTPS})
 _AFTER: Final = "after="
 _PLAIN: Final = "!$&()*+,;=:@"
 """What is not encoded beside letters, digits, dots, dashes, tildes and underscores."""
-_PARTS = re.compile(r"([a-z]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?\Z", re.DOTALL)
+_PARTS = re.compile(r"([a-z][a-z0-9]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?\Z", re.DOTALL)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}").fullmatch
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]").fullmatch
 
 
 def is_source(scheme: str) -> bool:
@@ -66,6 +69,10 @@ def _authority(scheme: str, authority: str) -> str:
     if scheme == DATABASE:
         if not _NAME(authority.lower()):
             raise ValueError("no name of a database of the configuration, as in db://name/")
+        return authority.lower()
+    if scheme == S3:
+        if not _BUCKET(authority.lower()):
+            raise ValueError("no name of a bucket, as in s3://name/")
         return authority.lower()
     host, port = _host_and_port(authority)
     return host if port in (None, PORTS[scheme]) else f"{host}:{port}"
@@ -155,17 +162,29 @@ class Reach:
 NO_SOURCES: Final = Reach(())
 
 
+def _place(text: str) -> str:
+    """What a login is for: a host in its one form, perhaps with a port, or a bucket; raises ValueError."""
+    try:
+        host, port = _host_and_port(text)
+    except ValueError:
+        if _BUCKET(text.lower()):
+            return text.lower()  # such as a.7, which can be no host
+        raise
+    return host if port is None else f"{host}:{port}"
+
+
 class Logins:
     """Users and passwords by the hosts that they are for; one for a port of a host is for that port alone."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         """Each is user:password@host or user:password@host:port; raises ValueError: why not, without it."""
         self._known: dict[str, tuple[str, str]] = {}
+        self._named: dict[str, tuple[str, str]] = {}
         for text in texts:
             said, _, place = text.rpartition("@")
             user, _, password = said.partition(":")
-            host, port = _host_and_port(place)
-            self._known[host if port is None else f"{host}:{port}"] = user, password
+            self._named[place.lower()] = user, password
+            self._known[_place(place)] = user, password
 
     @property
     def places(self) -> list[str]:
@@ -176,6 +195,10 @@ class Logins:
         """User and password at a port of a host (in its one form, IPv6 without brackets); None for none."""
         host = f"[{host}]" if ":" in host else host
         return self._known.get(f"{host}:{port}") or self._known.get(host)
+
+    def of(self, name: str) -> tuple[str, str] | None:
+        """The same for what has a name, and is no host."""
+        return self._named.get(name)
 
 
 class Schedule:

@@ -151,8 +151,8 @@ def _is_noise(name: str, cleaning: Cleaning) -> bool:
 def _host_prefix(scheme: str, authority: str) -> str:
     """The steps of host, scheme and port; sites are few, and asked for with every URL."""
     host, port = _split_port(authority)
-    if host.startswith("["):
-        labels: Iterable[str] = (host,)
+    if host.startswith("[") or scheme == sources.S3:
+        labels: Iterable[str] = (host,)  # the names of buckets may end with a number
     elif _IPV4.match(host):
         labels = host.split(".")
     else:

@@ -6,24 +6,26 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
 from gcs import config
 from gcs.config import Config
 from gcs.core import sources
-from gcs.core.sources import DATABASE, FILE, FTP, NNTP, NNTPS, Logins, Reach, Schedule, file_url
+from gcs.core.sources import DATABASE, FILE, FTP, NNTP, NNTPS, S3, Logins, Reach, Schedule, file_url
 from gcs.core.urls import Rejected, canonical
 from gcs.errors import ConfigError
 from gcs.fetch.fetching import Fetching
 from gcs.settings import duration_s
+from gcs.sources.buckets import Buckets
 from gcs.sources.databases import Databases
 from gcs.sources.fetching import Source, Sources
 from gcs.sources.files import Files
 from gcs.sources.ftpservers import FtpServers
 from gcs.sources.news import News
 
-_SETTINGS: Final = {FILE: "files", NNTP: "news", NNTPS: "news", FTP: "ftp"}
+_SETTINGS: Final = {FILE: "files", NNTP: "news", NNTPS: "news", FTP: "ftp", S3: "buckets"}
 """Those that have the sources which can be named by their URLs alone."""
 
 
@@ -61,6 +63,15 @@ async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
     )
     if settings.ftp:
         by_scheme[FTP] = servers
+    if settings.buckets:
+        by_scheme[S3] = Buckets(
+            web,
+            logins,
+            endpoint=_server("bucket_endpoint", settings.bucket_endpoint),
+            region=settings.bucket_region,
+            max_body_bytes=fetch.max_body_bytes,
+            now=partial(datetime.now, UTC),
+        )
     if not by_scheme:
         yield web
         return
@@ -85,6 +96,7 @@ def roots_of(settings: config.Sources) -> list[str]:
     roots = [file_url(path_of(each), is_directory=False) for each in settings.files]
     roots += [_server("news", each) for each in settings.news]
     roots += [_server("ftp", each) for each in settings.ftp]
+    roots += [_server("buckets", each) for each in settings.buckets]
     return [*roots, *(f"{DATABASE}://{each.partition('=')[0]}/" for each in settings.databases)]
 
 
