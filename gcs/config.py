@@ -124,6 +124,10 @@ _FTP = Text(
     r"ftp://[^\s@]+",
     "an FTP server, or a directory of one, such as ftp://ftp.example.org/pub, without a password",
 )
+_SFTP = Text(
+    r"sftp://[^\s@]+",
+    "an SSH server, or a directory of one, such as sftp://host.example/srv, without a password",
+)
 _BUCKET = Text(r"s3://[^\s@]+", "a bucket, or a part of one, such as s3://archive/2024/, without a key")
 _ENDPOINT = Text(
     r"https?://[^\s/@]+/?", 'the address of a server of buckets such as "https://s3.amazonaws.com"'
@@ -215,6 +219,9 @@ class Sources(_Section):
     files: Annotated[tuple[str, ...], Several(_ROOT)] = ()
     news: Annotated[tuple[str, ...], Several(_NEWS)] = ()
     ftp: Annotated[tuple[str, ...], Several(_FTP)] = ()
+    sftp: Annotated[tuple[str, ...], Several(_SFTP)] = ()
+    known_hosts: Annotated[Path | None, FilePath()] = None
+    ssh_key: Annotated[Path | None, FilePath()] = None
     buckets: Annotated[tuple[str, ...], Several(_BUCKET)] = ()
     bucket_endpoint: Annotated[str, _ENDPOINT] = "https://s3.amazonaws.com"
     bucket_region: Annotated[str, _REGION] = "us-east-1"
@@ -227,7 +234,7 @@ class Sources(_Section):
     @property
     def any(self) -> bool:
         """Whether there are any."""
-        return bool(self.files or self.news or self.ftp or self.buckets or self.databases)
+        return bool(self.files or self.news or self.ftp or self.sftp or self.buckets or self.databases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

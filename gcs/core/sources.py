@@ -3,6 +3,7 @@
     file:///srv/docs/a.txt              a file; file:///srv/docs/ is a directory, whose links are its entries
     nntp://news.example.org/group/7     an article of a newsgroup; nntp://news.example.org/group/ has many
     ftp://ftp.example.org/pub/a.txt     a file of a server; ftp://ftp.example.org/pub/ is a directory
+    sftp://host.example/srv/a.txt       the same over SSH
     s3://archive/2024/a.txt             an object of a bucket; s3://archive/2024/ has many
     db://shop/public/orders/7           a row; db://shop/public/orders/ is a table of the database `shop`
 
@@ -29,9 +30,10 @@ FILE: Final = "file"
 NNTP: Final = "nntp"
 NNTPS: Final = "nntps"
 FTP: Final = "ftp"
+SFTP: Final = "sftp"
 S3: Final = "s3"
 DATABASE: Final = "db"
-PORTS: Final = MappingProxyType({FILE: 0, NNTP: 119, NNTPS: 563, FTP: 21, S3: 0, DATABASE: 0})
+PORTS: Final = MappingProxyType({FILE: 0, NNTP: 119, NNTPS: 563, FTP: 21, SFTP: 22, S3: 0, DATABASE: 0})
 """The schemes of sources, each with the port that is not written; 0 where there are no ports."""
 _ALSO: Final = MappingProxyType({"news": NNTP, "snews": NNTPS})
 _AFTER: Final = "after="
@@ -131,6 +133,13 @@ def after(url: str) -> bytes:
     """The name after which a piece of a list begins; empty for its beginning."""
     _, _, query = url.partition("?" + _AFTER)
     return unquote_to_bytes(query)
+
+
+def beside(url: str, path: bytes) -> str:
+    """The URL of another path at the same host as a canonical URL, without a slash at the end."""
+    parts = _PARTS.match(url)
+    assert parts is not None
+    return f"{parts[1]}://{parts[2]}/" + "/".join(spelt(step) for step in path.split(b"/") if step)
 
 
 def file_url(path: bytes, *, is_directory: bool) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 from gcs import config
 from gcs.config import Config
 from gcs.core import sources
-from gcs.core.sources import DATABASE, FILE, FTP, NNTP, NNTPS, S3, Logins, Reach, Schedule, file_url
+from gcs.core.sources import DATABASE, FILE, FTP, NNTP, NNTPS, S3, SFTP, Logins, Reach, Schedule, file_url
 from gcs.core.urls import Rejected, canonical
 from gcs.errors import ConfigError
 from gcs.fetch.fetching import Fetching
@@ -24,8 +24,9 @@ from gcs.sources.fetching import Source, Sources
 from gcs.sources.files import Files
 from gcs.sources.ftpservers import FtpServers
 from gcs.sources.news import News
+from gcs.sources.sftp import SftpServers
 
-_SETTINGS: Final = {FILE: "files", NNTP: "news", NNTPS: "news", FTP: "ftp", S3: "buckets"}
+_SETTINGS: Final = {FILE: "files", NNTP: "news", NNTPS: "news", FTP: "ftp", SFTP: "sftp", S3: "buckets"}
 """Those that have the sources which can be named by their URLs alone."""
 
 
@@ -63,6 +64,16 @@ async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
     )
     if settings.ftp:
         by_scheme[FTP] = servers
+    shells = None
+    if settings.sftp:
+        by_scheme[SFTP] = shells = SftpServers(
+            web.addresses,
+            logins,
+            known_hosts=settings.known_hosts,
+            key=settings.ssh_key,
+            max_body_bytes=fetch.max_body_bytes,
+            timeout_s=fetch.timeout_s,
+        )
     if settings.buckets:
         by_scheme[S3] = Buckets(
             web,
@@ -81,6 +92,8 @@ async def asking(configured: Config, web: Fetching) -> AsyncIterator[Fetching]:
     finally:
         await news.aclose()
         await servers.aclose()
+        if shells is not None:
+            shells.close()
 
 
 def logins_of(settings: config.Sources) -> Logins:
@@ -96,6 +109,7 @@ def roots_of(settings: config.Sources) -> list[str]:
     roots = [file_url(path_of(each), is_directory=False) for each in settings.files]
     roots += [_server("news", each) for each in settings.news]
     roots += [_server("ftp", each) for each in settings.ftp]
+    roots += [_server("sftp", each) for each in settings.sftp]
     roots += [_server("buckets", each) for each in settings.buckets]
     return [*roots, *(f"{DATABASE}://{each.partition('=')[0]}/" for each in settings.databases)]
 

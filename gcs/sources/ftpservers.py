@@ -22,7 +22,7 @@ from posixpath import normpath
 from typing import Final, NamedTuple
 
 from gcs.core.listings import Listed, from_facts, from_ls, is_name, moment
-from gcs.core.sources import Logins, after, names, spelt
+from gcs.core.sources import Logins, after, beside, names, spelt
 from gcs.core.traps import repeated
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
 from gcs.sources.answers import HTML, PIECE, Conditions, Entry, page, piece, response, shown
@@ -118,7 +118,7 @@ class FtpServers:
         if (reply := await there.ask(b"CWD " + path)).code != 250:
             return _refused(reply)
         if (elsewhere := await _working(there)) not in (b"", path):
-            return response(301, location=_url(url, elsewhere) + "/" * (elsewhere != b"/"))
+            return response(301, location=beside(url, elsewhere) + "/" * (elsewhere != b"/"))
         found, read = await self._lines(there)
         if found.reply.code >= 400:
             return response(403) if found.reply.code in _NOT_THERE else _refused(found.reply)
@@ -175,15 +175,9 @@ def _entry(url: str, path: bytes, listed: Listed) -> tuple[bytes, Entry]:
     """The name of an entry and its link."""
     if listed.leads_to:
         target = normpath(path + b"/" + listed.leads_to) if listed.leads_to[:1] != b"/" else listed.leads_to
-        return listed.name, Entry(_url(url, target), shown(listed.name))
+        return listed.name, Entry(beside(url, target), shown(listed.name))
     slash = "/" * listed.is_directory
     return listed.name + slash.encode(), Entry(f"./{spelt(listed.name)}{slash}", shown(listed.name) + slash)
-
-
-def _url(url: str, path: bytes) -> str:
-    """The URL of another path of the same server."""
-    steps = [spelt(step) for step in path.split(b"/") if step]
-    return f"{Origin.split(url)[0]}/{'/'.join(steps)}"
 
 
 def _etag(known: Listed) -> str:
