@@ -120,15 +120,30 @@ _NEWS = Text(
     r"(nntps?|s?news)://[^\s@]+",
     "a news server, or a group of one, such as nntps://news.example.org/comp.lang.c, without a password",
 )
+_FTP = Text(
+    r"ftp://[^\s@]+",
+    "an FTP server, or a directory of one, such as ftp://ftp.example.org/pub, without a password",
+)
+_SFTP = Text(
+    r"sftp://[^\s@]+",
+    "an SSH server, or a directory of one, such as sftp://host.example/srv, without a password",
+)
+_BUCKET = Text(r"s3://[^\s@]+", "a bucket, or a part of one, such as s3://archive/2024/, without a key")
+_ENDPOINT = Text(
+    r"https?://[^\s/@]+/?", 'the address of a server of buckets such as "https://s3.amazonaws.com"'
+)
+_REGION = Text(r"[a-z0-9-]{1,40}", "the name of a region such as eu-central-1")
 _LOGIN = Secret(
-    r"[^\s:]+:\S+@[^\s@]+", "a user, a password and the host that they are for: user:password@host"
+    r"[^\s:]+:\S+@[^\s@]+",
+    "a user, a password and the host that they are for, with its port if that is to be the only one, or the "
+    "key of a bucket: user:password@host, user:password@host:port, or id:secret@bucket",
 )
 _DATABASE = Address(
     r"[a-z0-9][a-z0-9_-]{0,62}=[a-z0-9+_]+:/\S+",
     'a name and the address that SQLAlchemy has for it, such as "shop=postgresql+psycopg://user:password@host/shop"',
 )
 _SCHEDULE = Text(
-    r"(/|[a-z]+://)\S*=[0-9.]+[a-z][0-9a-z.]*",
+    r"(/|[a-z][a-z0-9]*://)\S*=[0-9.]+[a-z][0-9a-z.]*",
     "a source, or a part of one, and after how long it is visited again, such as /srv/docs=1h",
 )
 _USERNAME = Text(r"\S*", "a user name without spaces, or empty")
@@ -203,6 +218,13 @@ class Sources(_Section):
 
     files: Annotated[tuple[str, ...], Several(_ROOT)] = ()
     news: Annotated[tuple[str, ...], Several(_NEWS)] = ()
+    ftp: Annotated[tuple[str, ...], Several(_FTP)] = ()
+    sftp: Annotated[tuple[str, ...], Several(_SFTP)] = ()
+    known_hosts: Annotated[Path | None, FilePath()] = None
+    ssh_key: Annotated[Path | None, FilePath()] = None
+    buckets: Annotated[tuple[str, ...], Several(_BUCKET)] = ()
+    bucket_endpoint: Annotated[str, _ENDPOINT] = "https://s3.amazonaws.com"
+    bucket_region: Annotated[str, _REGION] = "us-east-1"
     logins: Annotated[tuple[str, ...], Several(_LOGIN)] = ()
     databases: Annotated[tuple[str, ...], Several(_DATABASE)] = ()
     rows: Annotated[int, Number(0, 4_000)] = 100
@@ -212,7 +234,7 @@ class Sources(_Section):
     @property
     def any(self) -> bool:
         """Whether there are any."""
-        return bool(self.files or self.news or self.databases)
+        return bool(self.files or self.news or self.ftp or self.sftp or self.buckets or self.databases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -77,10 +77,10 @@ class TestHelp:
     def test_seeds_from_the_standard_input(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Seeds may come through a pipe; what is wrong with one is said before anybody is asked."""
         result = CliRunner().invoke(
-            cli.main, ["-s", "redis.url=redis://x.invalid", "seed", "add", "-f", "-"], input="ftp://a/"
+            cli.main, ["-s", "redis.url=redis://x.invalid", "seed", "add", "-f", "-"], input="gopher://a/"
         )
         assert result.exit_code == ExitCode.USAGE
-        assert "ftp://a/ cannot be crawled" in result.stderr
+        assert "gopher://a/ cannot be crawled" in result.stderr
 
     def test_installed(self) -> None:
         """The console script is installed and runs."""

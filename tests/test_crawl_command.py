@@ -82,8 +82,8 @@ def test_a_resumed_crawl_keeps_its_settings(served: Server, tmp_path: Path) -> N
     ("arguments", "code", "sentence"),
     [
         ([], 2, "give at least one URL"),
-        (["ftp://a.test/"], 2, "cannot be crawled"),
-        (["htp:/x"], 2, "the scheme 'htp' is not http or https"),
+        (["gopher://a.test/"], 2, "cannot be crawled"),
+        (["htp:/x"], 2, "the scheme 'htp' is none of http, https, file, nntp, nntps, ftp, sftp, s3, db"),
         (["http://93.184.215.14/"], 3, "fetch.agent must name your crawler"),
         (["--seeds", "/missing/file"], 2, "cannot be read"),
         (["http://127.0.0.1:9/", "--scope", "nonsense"], 3, "crawl.scope"),

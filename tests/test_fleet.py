@@ -167,7 +167,7 @@ def test_a_directory_that_is_used(
     [
         ([], 2, "give at least one URL"),
         (["--resume"], 2, "give at least one URL"),
-        (["ftp://a.test/"], 2, "cannot be crawled"),
+        (["gopher://a.test/"], 2, "cannot be crawled"),
         (["http://93.184.215.14/"], 3, "fetch.agent must name your crawler"),
         (["http://127.0.0.1:9/", "--scope", "-regex:("], 3, "crawl.scope"),
         (["http://127.0.0.1:9/", "--expansion", "/dev/null"], 2, "is for one gatherer"),

@@ -151,6 +151,20 @@ class TestCommands:
             "50.0% of 4 links stay within one domain." in gcs_here("graph", "stats", "--into", place).stdout
         )
 
+    def test_what_cannot_be_read(self, tmp_path: Path) -> None:
+        """Where all but the files of a store cannot be read they are counted, and that is said."""
+        place = keep(tmp_path / "crawl", PAGES)
+        arguments = ("graph", "stats", "--into", str(place), "--json")
+        copied = gcs_here(*arguments)
+        assert copied.stderr == ""
+        (place / "db").mkdir(exist_ok=True)
+        (place / "db" / "CURRENT").write_text("MANIFEST-000001\n")
+        damaged = gcs_here(*arguments)
+        assert (damaged.exit_code, damaged.stdout) == (0, copied.stdout)
+        said = json.loads(damaged.stderr)
+        assert (said["level"], said["store"]) == ("warning", str(place))
+        assert "cannot be read" in said["event"]
+
     def test_degree(self, tmp_path: Path) -> None:
         """The distribution is printed, and drawn."""
         place, plot = str(keep(tmp_path / "crawl", PAGES)), tmp_path / "out.svg"

@@ -86,8 +86,8 @@ def test_cleaning_and_rejections() -> None:
     """What is noise in a URL is taken out, and what cannot be crawled says why."""
     targets = Targets(TRACKING)
     assert targets.of("http://a.test/?utm_source=x&b=1").url == "http://a.test/?b=1"
-    with pytest.raises(Rejected, match="not http or https"):
-        targets.of("ftp://a.test/")
+    with pytest.raises(Rejected, match="none of http, https"):
+        targets.of("gopher://a.test/")
     assert repr(targets.of("http://a.test/")) == "Target('http://a.test/')"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import struct
 import subprocess
@@ -9,12 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gcs import doctor
+from gcs import doctor, native
 from gcs.core import traps
 from gcs.gatherer import links
 from gcs.native import compiled, is_compiled
@@ -46,6 +48,18 @@ PIECES = (
     b"A sentence that is long enough to be a paragraph of its own. ",
 )
 pages = st.lists(st.sampled_from(PIECES) | st.binary(max_size=6), max_size=60).map(b"".join)
+
+
+def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that was compiled before something was added to it is not used at all."""
+    described = Path(native.__file__).with_name("_compiled.pyi").read_text(encoding="utf-8")
+    made = [each for each in ast.parse(described).body if isinstance(each, ast.FunctionDef | ast.ClassDef)]
+    assert {each.name for each in made} == native.NAMES
+    assert native.loaded() is compiled
+    for name in native.NAMES:
+        with monkeypatch.context() as patch:
+            patch.delattr(compiled, name)
+            assert native.loaded() is None
 
 
 def said(head: Head) -> list[object]:

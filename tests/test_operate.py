@@ -242,7 +242,7 @@ class TestParts:
     def test_refused(self) -> None:
         """What is no host or URL is refused in one sentence."""
         with pytest.raises(UsageError, match="neither a host nor a URL"):
-            prefix_of("ftp://example.org/")
+            prefix_of("gopher://example.org/")
         with pytest.raises(UsageError, match="not the name of a host"):
             host_prefix("http://example.org/a")
 

@@ -11,13 +11,13 @@ import trio
 
 from gcs import doctor
 from gcs.config import Config
-from gcs.core.sources import Reach, Schedule
+from gcs.core.sources import Logins, Reach, Schedule
 from gcs.doctor import Grade
 from gcs.errors import ConfigError
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
 from gcs.fetch.transport import Transport
 from gcs.sources.answers import Conditions, response
-from gcs.sources.chosen import asking, named, path_of, reach_of, schedule_of
+from gcs.sources.chosen import asking, lack, logins_of, named, needs, path_of, reach_of, schedule_of
 from gcs.sources.fetching import Sources
 
 FILES = Origin("file", "", 0)
@@ -172,6 +172,38 @@ def test_named_seeds(tmp_path: Path) -> None:
     config = configured(files=("/srv",))
     assert named(config, ["file:///srv/docs", "http://a.example/"]) == []
     assert named(config, [f"file://{tmp_path}/a b"]) == [f"sources.files=/srv file://{tmp_path}/a%20b"]
+
+
+def test_what_a_crawl_needs() -> None:
+    """A crawl that goes on needs its sources, or wider ones, and its logins; no secret is remembered."""
+    before = configured(
+        files=("/srv/docs",),
+        news=("nntps://a.example/g",),
+        logins=("ann:secret@A.example",),
+        databases=("shop=postgresql://ann:secret@host/x",),
+    ).sources
+    needed = needs(before)
+    assert "secret" not in "".join(needed)
+    assert lack(before, needed) == ""
+    assert lack(replace(before, files=("/srv",), news=("nntps://a.example/",)), needed) == ""
+    assert "file:///srv/docs" in lack(replace(before, files=("/srv/docs-old",)), needed)
+    assert "nntps://a.example/g" in lack(replace(before, news=()), needed)
+    assert "user:password@a.example" in lack(replace(before, logins=()), needed)
+    assert "shop=address" in lack(replace(before, databases=("other=sqlite://",)), needed)
+
+
+def test_logins() -> None:
+    """A login is for a host at any port or at one, in any spelling; the password may have anything in it."""
+    logins = Logins(["ann:p:a@ss@News.example", "bob:x@news.example:1119", "eve:y@[::1]", "max:z@[0::2]:21"])
+    assert logins.at("news.example", 119) == ("ann", "p:a@ss")
+    assert logins.at("news.example", 1119) == ("bob", "x")
+    assert logins.at("::1", 563) == ("eve", "y")
+    assert (logins.at("::2", 21), logins.at("::2", 22)) == (("max", "z"), None)
+    assert logins.at("other.example", 119) is None
+    for wrong in ("ann:secret@host:port", "ann:secret@:119", "ann:secret@[::1"):
+        with pytest.raises(ConfigError, match=r"sources\.logins") as refused:
+            logins_of(configured(logins=(wrong,)).sources)
+        assert "secret" not in str(refused.value)
 
 
 def test_schedules() -> None:

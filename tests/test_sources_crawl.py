@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from gcs.core.revisits.memory import Memory
-from gcs.core.revisits.standing import APPOINTED
-from gcs.core.sources import Reach
+from gcs.config import Config, Revisit
+from gcs.core.revisits.memory import Look, Memory
+from gcs.core.revisits.standing import APPOINTED, Standing
+from gcs.core.sources import NO_SCHEDULE, Reach, Schedule
 from gcs.core.urls import Rejected, key
 from gcs.gatherer.crawl import Ending, Limits
 from gcs.gatherer.links import Targets
+from gcs.gatherer.parts import Fleet
+from gcs.gatherer.revisiting import GRADED, Revisiting
 from gcs.sources import files
-from gcs.store.records import State
+from gcs.store.records import Batch, State
 from gcs.store.store import Store
 from tests.crawling import configured, crawl, gcs, gcs_here
 from tests.filetree import directories, plant
@@ -91,6 +95,31 @@ def test_goes_on(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     found = statuses(place)
     assert [url for url in urls if found.get(url) != 200] == []
+
+
+def test_no_source_is_left_behind(tmp_path: Path) -> None:
+    """A crawl goes on only with all of its sources, also with those whose addresses are not kept."""
+    place, database = tmp_path / "crawl", tmp_path / "shop.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    connection.close()
+    address = ("-s", f"sources.databases=shop=sqlite:///{database}")
+    first = gcs_here("crawl", "db://shop/", "--into", str(place), "--max-pages", "1", *address)
+    assert first.exit_code == 5, first.stderr
+    for how in ("--resume", "--revisit"):
+        refused = gcs_here("crawl", how, "--into", str(place))
+        assert refused.exit_code == 3
+        assert "has the database shop" in refused.stderr
+        assert "shop=address" in refused.stderr
+    assert gcs_here("crawl", "--resume", "--into", str(place), *address).exit_code == 0
+    assert statuses(place)["db://shop/main/orders/"] == 200
+
+
+def test_no_source_of_several_gatherers_is_left_behind(tmp_path: Path) -> None:
+    """The same is remembered of a crawl by several gatherers."""
+    Fleet(gatherers=2, settings=[], private=True, own_server=True, sources=["db://shop/"]).remember(tmp_path)
+    refused = gcs_here("crawl", "--resume", "--into", str(tmp_path))
+    assert (refused.exit_code, "has the database shop" in refused.stderr) == (3, True)
 
 
 def test_coming_back(tmp_path: Path) -> None:
@@ -166,6 +195,30 @@ async def test_a_schedule(tmp_path: Path) -> None:
     assert 3590 < often.standing.since - often.visited_at < 3610
     assert usual.standing is not None
     assert usual.standing.grade != APPOINTED
+
+
+def test_a_schedule_that_comes_late(tmp_path: Path) -> None:
+    """A schedule holds also for pages that were fetched before it, but for a round, which comes to all."""
+    schedule = Schedule({"file:///srv/often": 3600.0})
+    names = [key(f"file:///srv/{name}") for name in ("often/a", "often/b", "c")]
+
+    def coming_back(schedule: Schedule, *, once: bool = False) -> Revisiting:
+        settings = Revisit(policy="uniform", once=once)
+        return Revisiting(settings, store, superpage=lambda _: "", clock=lambda: 1e9, schedule=schedule)
+
+    with Store.open(tmp_path, Config().store, resume=False) as store:
+        before = [(each, coming_back(NO_SCHEDULE).adopted(each, Look(1e9), 0, 0.0)) for each in names]
+        store.commit(Batch(remembered=before, meta={GRADED: b"uniform"}))
+        assert coming_back(NO_SCHEDULE).is_graded
+        now = coming_back(schedule)
+        assert not now.is_graded
+        assert {each.key: each.after.standing for each in now.regraded(before)} == {
+            each: Standing(APPOINTED, 1e9 + 3600) for each in names[:2]
+        }
+        adopted = [now.adopted(each, Look(1e9), 0, 0.0).standing for each in names]
+        assert adopted == [*[Standing(APPOINTED, 1e9 + 3600)] * 2, Standing(0, 1e9)]
+        assert coming_back(schedule, once=True).is_graded
+        assert coming_back(schedule, once=True).adopted(names[0], Look(1e9), 0, 0.0) == before[0][1]
 
 
 def test_a_schedule_needs_a_policy(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import trio
 import trustme
 
+from gcs.core.sources import Logins
 from gcs.core.urls import key
 from gcs.fetch.outcome import Failure, Outcome, Reason, Response
 from gcs.sources import news
@@ -40,8 +41,8 @@ def client(authority: trustme.CA | None = None, *, login: tuple[str, str] | None
             authority.configure_trust(made)
         return made
 
-    logins = {"127.0.0.1": login} if login else {}
-    return News(logins, context=context, max_body_bytes=1 << 20, connect_timeout_s=30)
+    logins = ["{}:{}@127.0.0.1".format(*login)] if login else []
+    return News(Logins(logins), context=context, max_body_bytes=1 << 20, connect_timeout_s=30)
 
 
 def response(found: Outcome) -> Response:
@@ -149,6 +150,20 @@ class TestLogins:
                 nobody = client(authority)
                 assert response(await nobody.fetch(f"{at}/comp.misc/1", Conditions())).status == 403
                 await nobody.aclose()
+
+    async def test_of_one_port(self) -> None:
+        """A login with a port is sent to that port only, and before one that has none."""
+        authority, context = secured()
+        made = NewsServer(some(range(1, 4)), login=("ann", "secret"), context=context, is_secure=True)
+        trusting = ssl.create_default_context()
+        authority.configure_trust(trusting)
+        async with serve(made) as server:
+            for place, status in ((f"127.0.0.1:{server.port}", 200), ("127.0.0.1:1", 403)):
+                logins = Logins([f"ann:secret@{place}"])
+                asking = News(logins, context=lambda: trusting, max_body_bytes=1 << 20, connect_timeout_s=30)
+                at = f"nntps://127.0.0.1:{server.port}/comp.misc/1"
+                assert response(await asking.fetch(at, Conditions())).status == status
+                await asking.aclose()
 
     async def test_never_in_the_clear(self) -> None:
         """To a server without TLS no password is sent: it is not asked at all."""

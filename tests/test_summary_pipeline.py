@@ -197,7 +197,7 @@ def test_summariser_of_a_site() -> None:
     }
     assert list(titles.values()) == ["host", "host", "a", "a", "host", "deep", "a", "type", "type"]
     with pytest.raises(Rejected):
-        plugins.with_site("ftp://host.test/", _ours)
+        plugins.with_site("gopher://host.test/", _ours)
 
 
 @pytest.mark.parametrize("broken", [_fails, _nonsense])
@@ -290,7 +290,7 @@ def test_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "gcs.summarisers": {
             "image/x-own": "summarise",
             "http://site.test/a": "site",
-            "ftp://site.test/": "site",
+            "gopher://site.test/": "site",
         },
     }
     points = {
@@ -308,7 +308,7 @@ def test_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [facts["what"] for _, facts in log.lines] == [
         "gcs.recognisers lost",
         "gcs.expanders image/x-other",
-        "gcs.summarisers ftp://site.test/",
+        "gcs.summarisers gopher://site.test/",
     ]
     monkeypatch.delitem(sys.modules, "gcs_test_plugin")
 

@@ -255,7 +255,7 @@ def test_a_users_words_take_canonical_form(line: str, url: str, where: str) -> N
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("ftp://h/", "line 2: the scheme 'ftp'"),
+        ("gopher://h/", "line 2: the scheme 'gopher'"),
         ("http://h/ | ", "line 2: an empty cut"),
         ("http://h/ | | a", "line 2: an empty cut"),
         ("http://h/ | a/b", "'a/b' is not one segment"),

@@ -217,7 +217,7 @@ def test_canonical_forms(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("ftp://ex.org/", "scheme 'ftp'"),
+        ("gopher://ex.org/", "scheme 'gopher'"),
         ("mailto:a@b", "scheme 'mailto'"),
         ("/relative", "not a valid"),
         ("http://", "not a valid"),

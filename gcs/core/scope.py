@@ -6,7 +6,7 @@ fits a URL decides. Where none fits, a URL is in, unless there is a rule that ta
     host     that host, on any port unless one is given
     domain   that name and every name below it, be it a host, a registered domain or a whole suffix
     prefix   a URL and what is below it in the URL tree: `/docs` has `/docs/a` and `/docs?b`, not `/docs-old`
-    scheme   http, https, or that of another source: file, nntp, nntps, db
+    scheme   http, https, or that of another source: file, nntp, nntps, ftp, sftp, s3, db
     regex    found anywhere in the URL; RE2's syntax, in linear time
 
 A `Scope` is compiled: what hosts, domains and schemes decide is remembered per host, together with the few

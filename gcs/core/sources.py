@@ -2,6 +2,9 @@
 
     file:///srv/docs/a.txt              a file; file:///srv/docs/ is a directory, whose links are its entries
     nntp://news.example.org/group/7     an article of a newsgroup; nntp://news.example.org/group/ has many
+    ftp://ftp.example.org/pub/a.txt     a file of a server; ftp://ftp.example.org/pub/ is a directory
+    sftp://host.example/srv/a.txt       the same over SSH
+    s3://archive/2024/a.txt             an object of a bucket; s3://archive/2024/ has many
     db://shop/public/orders/7           a row; db://shop/public/orders/ is a table of the database `shop`
 
 All have their place in the URL tree as web pages do (`gcs.core.urls`). A segment of a path has one spelling:
@@ -19,21 +22,26 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
+from zlib import crc32
 
 import ada_url
 
 FILE: Final = "file"
 NNTP: Final = "nntp"
 NNTPS: Final = "nntps"
+FTP: Final = "ftp"
+SFTP: Final = "sftp"
+S3: Final = "s3"
 DATABASE: Final = "db"
-PORTS: Final = MappingProxyType({FILE: 0, NNTP: 119, NNTPS: 563, DATABASE: 0})
+PORTS: Final = MappingProxyType({FILE: 0, NNTP: 119, NNTPS: 563, FTP: 21, SFTP: 22, S3: 0, DATABASE: 0})
 """The schemes of sources, each with the port that is not written; 0 where there are no ports."""
 _ALSO: Final = MappingProxyType({"news": NNTP, "snews": NNTPS})
 _AFTER: Final = "after="
 _PLAIN: Final = "!$&()*+,;=:@"
 """What is not encoded beside letters, digits, dots, dashes, tildes and underscores."""
-_PARTS = re.compile(r"([a-z]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?\Z", re.DOTALL)
+_PARTS = re.compile(r"([a-z][a-z0-9]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?\Z", re.DOTALL)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}").fullmatch
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]").fullmatch
 
 
 def is_source(scheme: str) -> bool:
@@ -64,6 +72,16 @@ def _authority(scheme: str, authority: str) -> str:
         if not _NAME(authority.lower()):
             raise ValueError("no name of a database of the configuration, as in db://name/")
         return authority.lower()
+    if scheme == S3:
+        if not _BUCKET(authority.lower()):
+            raise ValueError("no name of a bucket, as in s3://name/")
+        return authority.lower()
+    host, port = _host_and_port(authority)
+    return host if port in (None, PORTS[scheme]) else f"{host}:{port}"
+
+
+def _host_and_port(authority: str) -> tuple[str, int | None]:
+    """The host in its one form, in brackets if IPv6, and the port if there is one; raises ValueError."""
     host, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):
         host, port = authority, ""
@@ -73,7 +91,7 @@ def _authority(scheme: str, authority: str) -> str:
         host = ada_url.URL(f"http://{host}/").hostname
     except ValueError:
         raise ValueError("no valid host") from None
-    return host if not port or int(port) == PORTS[scheme] else f"{host}:{int(port)}"
+    return host, int(port) if port else None
 
 
 def _path(path: str) -> str:
@@ -117,6 +135,13 @@ def after(url: str) -> bytes:
     return unquote_to_bytes(query)
 
 
+def beside(url: str, path: bytes) -> str:
+    """The URL of another path at the same host as a canonical URL, without a slash at the end."""
+    parts = _PARTS.match(url)
+    assert parts is not None
+    return f"{parts[1]}://{parts[2]}/" + "/".join(spelt(step) for step in path.split(b"/") if step)
+
+
 def file_url(path: bytes, *, is_directory: bool) -> str:
     """The canonical URL of an absolute path."""
     steps = [spelt(step) for step in path.split(b"/") if step]
@@ -146,13 +171,54 @@ class Reach:
 NO_SOURCES: Final = Reach(())
 
 
+def _place(text: str) -> str:
+    """What a login is for: a host in its one form, perhaps with a port, or a bucket; raises ValueError."""
+    try:
+        host, port = _host_and_port(text)
+    except ValueError:
+        if _BUCKET(text.lower()):
+            return text.lower()  # such as a.7, which can be no host
+        raise
+    return host if port is None else f"{host}:{port}"
+
+
+class Logins:
+    """Users and passwords by the hosts that they are for; one for a port of a host is for that port alone."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        """Each is user:password@host or user:password@host:port; raises ValueError: why not, without it."""
+        self._known: dict[str, tuple[str, str]] = {}
+        self._named: dict[str, tuple[str, str]] = {}
+        for text in texts:
+            said, _, place = text.rpartition("@")
+            user, _, password = said.partition(":")
+            self._named[place.lower()] = user, password
+            self._known[_place(place)] = user, password
+
+    @property
+    def places(self) -> list[str]:
+        """What they are for: hosts, some with a port."""
+        return list(self._known)
+
+    def at(self, host: str, port: int) -> tuple[str, str] | None:
+        """User and password at a port of a host (in its one form, IPv6 without brackets); None for none."""
+        host = f"[{host}]" if ":" in host else host
+        return self._known.get(f"{host}:{port}") or self._known.get(host)
+
+    def of(self, name: str) -> tuple[str, str] | None:
+        """The same for what has a name, and is no host."""
+        return self._named.get(name)
+
+
 class Schedule:
     """After how long the parts of sources are visited again, where that was said."""
 
     def __init__(self, parts: Mapping[str, float]) -> None:
         """The seconds of each part, which is a canonical URL."""
-        ordered = sorted(parts.items(), key=lambda part: -len(part[0]))
+        ordered = sorted(parts.items(), key=lambda part: (-len(part[0]), part[0]))
         self._parts = [(Reach([url]), seconds) for url, seconds in ordered]
+        self.mark = f"{crc32(repr(ordered).encode()):08x}" if ordered else ""
+        """Another one for every other schedule."""
 
     def every(self, url: str) -> float | None:
         """The seconds that hold for a canonical URL: those of the longest part that has it."""

@@ -71,14 +71,14 @@ def trap_in(url: str, year: int) -> str:
     if count > MAX_SEGMENTS:
         return f"{count} path segments, over {MAX_SEGMENTS}"
     # Only a path with several segments that were there before can repeat a run of them.
-    if count > MAX_REPEATS and count - len(set(segments)) >= MAX_REPEATS and (run := _repeated(segments)):
+    if count > MAX_REPEATS and count - len(set(segments)) >= MAX_REPEATS and (run := repeated(segments)):
         return f"{run!r} repeated more than {MAX_REPEATS} times"
     if query and (reason := _in_query(query)):
         return reason
     return _in_dates(url, path, query, year)
 
 
-def _repeated(segments: list[str]) -> str:
+def repeated(segments: list[str]) -> str:
     """A run of segments that comes more than `MAX_REPEATS` times in a row; "" when there is none."""
     count = len(segments)
     for length in range(1, count // (MAX_REPEATS + 1) + 1):

@@ -12,8 +12,8 @@ the order of the tree. (003, section 4.2 and 4.4.)
     http://gcs.almaden.ibm.com/docs/index.htm?x=1
     HOST com HOST ibm HOST almaden HOST gcs SCHEME http PATH docs PATH index.htm QUERY x=1
 
-Files, newsgroups and databases have URLs too (`gcs.core.sources`). That of a file has no host: the only label
-of its key is empty.
+Files and other sources have URLs too (`gcs.core.sources`). That of a file has no host: the only label of its
+key is empty.
 
     file:///srv/docs/a.txt
     HOST SCHEME file PATH srv PATH docs PATH a.txt
@@ -117,7 +117,8 @@ def canonical(url: str, cleaning: Cleaning = NO_CLEANING) -> str:
 def _of_source(href: str) -> str:
     scheme = href.partition(":")[0]
     if not sources.is_source(scheme):
-        raise Rejected(f"the scheme {scheme!r} is not http or https")
+        known = ", ".join(("http", "https", *sources.PORTS))
+        raise Rejected(f"the scheme {scheme[:40]!r} is none of {known}")
     try:
         url = sources.form(href)
     except ValueError as error:
@@ -150,8 +151,8 @@ def _is_noise(name: str, cleaning: Cleaning) -> bool:
 def _host_prefix(scheme: str, authority: str) -> str:
     """The steps of host, scheme and port; sites are few, and asked for with every URL."""
     host, port = _split_port(authority)
-    if host.startswith("["):
-        labels: Iterable[str] = (host,)
+    if host.startswith("[") or scheme == sources.S3:
+        labels: Iterable[str] = (host,)  # the names of buckets may end with a number
     elif _IPV4.match(host):
         labels = host.split(".")
     else:

@@ -35,6 +35,7 @@ from gcs.gatherer.crawl import Ending
 from gcs.gatherer.parts import Fleet
 from gcs.gatherer.session import Request
 from gcs.gatherer.tally import Tally, size
+from gcs.sources.chosen import needs
 from gcs.store.errors import StoreError
 from gcs.store.records import Counts
 from gcs.store.view import View
@@ -76,6 +77,7 @@ async def _crawl(config: Config, request: Request, gatherers: int) -> ExitCode:
             settings=request.settings,
             private=private,
             own_server=not config.redis.url,
+            sources=needs(config.sources),
         )
         async with _meeting(config, directory) as (there, is_served), boards.opened(there) as board:
             # All of them have to prove the end again, also one that is new.

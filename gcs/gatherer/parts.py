@@ -43,6 +43,8 @@ class Fleet:
     """Whether every seed lies in `fetch.allow`."""
     own_server: bool
     """Whether they meet in a private server."""
+    sources: Sequence[str] = ()
+    """What it needs of sources."""
     version: int = VERSION
 
     @classmethod

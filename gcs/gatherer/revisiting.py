@@ -24,6 +24,7 @@ from gcs.core.revisits.standing import APPOINTED, Standing
 from gcs.core.revisits.timetable import Once, Policy, Timetable, timetable
 from gcs.core.sources import NO_SCHEDULE, Schedule
 from gcs.core.urls import PATH
+from gcs.core.urls import url as url_of
 from gcs.errors import ConfigError
 from gcs.fetch.outcome import REDIRECTS, Response
 from gcs.gatherer.job import Visit
@@ -34,7 +35,7 @@ REVISITS: Final = "revisits"
 ROUND: Final = "revisits-since"
 """When it was begun to visit every page once more, until that is done."""
 GRADED: Final = "revisits-graded"
-"""The policy by which pages stand in their lines."""
+"""By what pages stand in their lines: the policy, and the schedule of sources if there is one."""
 ELSEWHERE: Final = -1.0
 """The date of the record of a page whose body may be in none of its own: it is kept at the next visit."""
 _DAY_S: Final = 86_400.0
@@ -73,7 +74,7 @@ class Revisiting:
             self.started = clock()  # there was no room to write that it had ended
         """When this process, or the round that it goes on with, was begun."""
         self.graded = (store.get_meta(GRADED) or b"").decode()
-        """The policy by which all pages stand in their lines; "" while they are graded anew."""
+        """By what all pages stand in their lines, as `grading` says it; "" while they are graded anew."""
         table, stored = self._table(), store.get_meta(REVISITS)
         self.courses = Courses.from_bytes(table, stored) if stored else Courses(table)
         if not self.is_graded:
@@ -115,8 +116,9 @@ class Revisiting:
 
     @property
     def grading(self) -> str:
-        """What the grades of pages go by."""
-        return policy_of(self.settings)
+        """What the grades and dates of pages go by; in a round nobody has a date before its visit."""
+        mark = "" if self.settings.once else self._schedule.mark
+        return f"{policy_of(self.settings)} {mark}".rstrip()
 
     @property
     def is_graded(self) -> bool:
@@ -205,19 +207,25 @@ class Revisiting:
         look = _look(visit, outcome)
         degree = self._degree(key, look.out_degree)
         begun = self.courses.begin(self.groups(key), degree, visit.at, spread=_spread(key))
-        standing = self._scheduled(visit, begun.standing)
+        standing = self._scheduled(visit.job.url, visit.at, begun.standing)
         return _remembered(memory.first(look, begun.course, standing, degree), kept=visit.keep)
 
-    def _scheduled(self, visit: Visit, standing: Standing | None) -> Standing | None:
-        """Where a page stands that was found: if its source has a schedule, by that."""
-        every_s = self._schedule.every(visit.job.url) if self._schedule and standing is not None else None
-        return standing if every_s is None else Standing(APPOINTED, visit.at + every_s)
+    def _scheduled(self, url: str, at: float, standing: Standing | None) -> Standing | None:
+        """Where a page stands that was found at a time: if its source has a schedule, by that."""
+        every_s = self._schedule.every(url) if self._schedule and standing is not None else None
+        return standing if every_s is None else Standing(APPOINTED, at + every_s)
+
+    def _scheduled_late(self, key: str, at: float, standing: Standing | None) -> Standing | None:
+        """The same for a page that was found before there was a schedule; a round has to come to it first."""
+        is_none = not self._schedule or self.settings.once
+        return standing if is_none else self._scheduled(url_of(key), at, standing)
 
     def adopted(self, key: str, look: Look, links: int, kept_at: float) -> Remembered:
         """What is remembered of a page that was fetched before anybody thought of coming back."""
         degree = self._degree(key, links)
         begun = self.courses.begin(self.groups(key), degree, look.at)
-        found = replace(memory.first(look, begun.course, begun.standing, degree), kept_at=kept_at)
+        standing = self._scheduled_late(key, look.at, begun.standing)
+        found = replace(memory.first(look, begun.course, standing, degree), kept_at=kept_at)
         return Remembered(found.to_bytes(), found.standing)
 
     def price(self, sample: Sequence[tuple[str, Remembered]]) -> None:
@@ -241,7 +249,7 @@ class Revisiting:
         course = was.course._replace(grade=self.courses.grade(was.course, self.groups(key), was.degree))
         standing = was.standing
         if standing is not None and standing.grade != APPOINTED:
-            standing = Standing(course.grade, standing.since)
+            standing = self._scheduled_late(key, was.visited_at, Standing(course.grade, standing.since))
         return replace(was, course=course, standing=standing)
 
     def again(self, visit: Visit, before: Memory) -> Remembered:
@@ -268,7 +276,9 @@ class Revisiting:
             changed_ago_s=_changed_ago(look),
         )
         was_there = found not in (Seen.FAILED, Seen.MISSING)
-        standing = self._scheduled(visit, after.standing) if was_there else after.standing
+        standing = after.standing
+        if was_there:
+            standing = self._scheduled(visit.job.url, visit.at, standing)
         then = memory.after(before, found, look, after.course, standing)
         if visit.is_kept_at_last:
             then = replace(then, kept_at=look.at)

@@ -37,7 +37,7 @@ from gcs.gatherer.visit import Visitor
 from gcs.index.service import CATCH_UP_S
 from gcs.index.upkeep import Upkeep, is_embedded, upkeep
 from gcs.process import Process
-from gcs.sources.chosen import asking, schedule_of
+from gcs.sources.chosen import asking, lack, needs, schedule_of
 from gcs.store.errors import StoreError
 from gcs.store.records import Counts
 from gcs.store.store import Store
@@ -52,6 +52,7 @@ EXITS = {
 }
 SETTINGS = "settings"
 PRIVATE = "private"
+SOURCES = "sources"
 _NO_SEEDS = "give at least one URL to begin with, or a file of them with --seeds"
 _CONTACT = ("@", "http://", "https://")
 
@@ -125,7 +126,11 @@ async def _crawl(config: Config, request: Request) -> ExitCode:
             visitor = Visitor(config, targets_of(config), admission, plugins.load(structlog.get_logger()))
             expansion = _expansion(store, given)
             running = Crawl(config, store, asks, visitor, expansion, limits=request.limits)
-            kept = {SETTINGS: msgpack.packb(list(request.settings)), PRIVATE: b"yes" if private else b""}
+            kept = {
+                SETTINGS: msgpack.packb(list(request.settings)),
+                SOURCES: msgpack.packb(needs(config.sources)),
+                PRIVATE: b"yes" if private else b"",
+            }
             running.seed(visitor.seeds(seeds), kept)
             process = Process("crawl", config.member.name, config.crawl.name, partial(_trouble, running))
             measured = CrawlMeters(running, store, transport)
@@ -147,6 +152,9 @@ def checked(config: Config, request: Request, *, begun: bool) -> list[str]:
         raise UsageError(f"{request.directory} holds no crawl whose pages could be visited again.")
     if not seeds and not (request.resume and begun):
         raise UsageError(_NO_SEEDS)
+    # Without one of them what is queued of it would be dropped.
+    if request.resume and begun and (said := lack(config.sources, sources_of(request.directory))):
+        raise ConfigError(f"The crawl in {request.directory} {said}.")
     return seeds
 
 
@@ -258,11 +266,19 @@ def require_agent(config: Config) -> None:
 def settings_of(directory: Path) -> list[str]:
     """The settings with which the crawl in a directory began; none where there is no crawl."""
     fleet = Fleet.of(directory)
-    if fleet is not None:
-        return list(fleet.settings)
+    return _stored(directory, SETTINGS) if fleet is None else list(fleet.settings)
+
+
+def sources_of(directory: Path) -> list[str]:
+    """What the crawl in a directory needs of sources, as `needs` says it."""
+    fleet = Fleet.of(directory)
+    return _stored(directory, SOURCES) if fleet is None else list(fleet.sources)
+
+
+def _stored(directory: Path, name: str) -> list[str]:
     try:
         with View(directory) as view:
-            stored = view.get_meta(SETTINGS)
+            stored = view.get_meta(name)
     except StoreError:
         return []
     return [str(each) for each in msgpack.unpackb(stored)] if stored else []

@@ -8,9 +8,10 @@ of what was kept when the journal was looked at none is missing, and none is the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+import structlog
 
 from gcs.errors import UsageError
 from gcs.graph.engine import Engine, Segments
@@ -38,9 +39,15 @@ def load(engine: Engine, stores: Sequence[Path]) -> None:
 
 def _of(store: Path, aside: Path, number: int) -> dict[str, list[Path]]:
     """By kind: the files of a store, and one aside for what is in none of them."""
-    # Files can be read also where nothing else of a store was copied to.
-    with suppress(StoreError), View(store) as view:
-        return {kind: _of_kind(store, view, kind, aside / f"{kind}-{number}.parquet") for kind in _KINDS}
+    try:
+        with View(store) as view:
+            return {kind: _of_kind(store, view, kind, aside / f"{kind}-{number}.parquet") for kind in _KINDS}
+    except StoreError as error:
+        # Files can be read also where nothing else of a store was copied to.
+        if (store / "db" / "CURRENT").exists():
+            structlog.get_logger().warning(
+                "only what is in files is counted: the rest cannot be read", store=str(store), why=str(error)
+            )
     return {kind: files(store, kind) for kind in _KINDS}
 
 

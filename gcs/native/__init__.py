@@ -17,18 +17,37 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from gcs.native import _compiled as compiled
-else:
 
-    def _loaded() -> Any:
-        if os.environ.get("GCS_COMPILED") == "no":
-            return None
-        try:
-            from gcs.native import _compiled
-        except ImportError:
-            return None
-        return _compiled
+NAMES: Final = frozenset(
+    {
+        "Memo",
+        "Paragraphs",
+        "links_in",
+        "pack_columns",
+        "repeated_in",
+        "resolve_links",
+        "shape_of",
+        "spread_texts",
+        "tags_in",
+        "utf8_end",
+    }
+)
+"""All that is used of it."""
 
-    compiled = _loaded()
+
+def loaded() -> Any:
+    """The compiled module; None if there is none, it is not to be used, or it is older than the rest."""
+    if os.environ.get("GCS_COMPILED") == "no":
+        return None
+    try:
+        from gcs.native import _compiled
+    except ImportError:
+        return None
+    return _compiled if set(dir(_compiled)) >= NAMES else None
+
+
+if not TYPE_CHECKING:
+    compiled = loaded()
 
 is_compiled: Final = bool(compiled)
 """Whether there is anything in `compiled`, which is None if not."""

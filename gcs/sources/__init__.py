@@ -1,4 +1,4 @@
-"""What is crawled beside the web: directories of files, newsgroups, databases (docs/sources.md).
+"""What is crawled beside the web: files, news, FTP and SSH servers, buckets, databases (docs/sources.md).
 
 A source answers a URL as a web server would, with a status, a type, a body, validators. What has parts, such
 as a directory, is a page whose links are its parts, long ones in pieces. So the frontier, superpages, the

@@ -14,15 +14,15 @@ over TLS.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
-import trio
-
-from gcs.core.sources import NNTPS, PORTS, after, names, spelt
+from gcs.core.sources import NNTPS, Logins, after, names, spelt
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
 from gcs.sources.answers import HTML, PIECE, Conditions, Entry, page, piece, response, shown
-from gcs.sources.nntp import Connection, NewsError, Reply
+from gcs.sources.kept import Kept
+from gcs.sources.lines import ServerError
+from gcs.sources.nntp import Connection, Reply
 
 BLOCK: Final = 1_000
 _MOST_BLOCKS: Final = 4_000
@@ -35,73 +35,37 @@ _NOT_ALLOWED: Final = frozenset({480, 481, 482, 483, 502})
 
 
 class News:
-    """News servers, each with the one connection that is kept to it."""
+    """News servers."""
 
     def __init__(
         self,
-        logins: Mapping[str, tuple[str, str]],
+        logins: Logins,
         *,
         context: Callable[[], ssl.SSLContext],
         max_body_bytes: int,
         connect_timeout_s: float,
     ) -> None:
-        """Logins are user and password by host; `context` gives what TLS needs."""
-        self._logins, self._context = logins, context
-        self._max_body_bytes, self._connect_timeout_s = max_body_bytes, connect_timeout_s
-        self._connections: dict[Origin, Connection] = {}
-        self._locks: dict[Origin, trio.Lock] = {}
+        """`context` gives what TLS needs."""
+        self._logins, self._context, self._max_body_bytes = logins, context, max_body_bytes
+        self._kept = Kept("news server", self._connect, connect_timeout_s=connect_timeout_s)
 
     async def fetch(self, url: str, conditions: Conditions) -> Outcome:
         """The answer to a canonical URL."""
         origin, _ = Origin.split(url)
-        async with self._locks.setdefault(origin, trio.Lock()):
-            was_open = origin in self._connections
-            outcome = await self._asked(origin, url, conditions)
-            if was_open and isinstance(outcome, Failure):
-                # The server may have closed a connection that was idle.
-                outcome = await self._asked(origin, url, conditions)
-            return outcome
-
-    async def _asked(self, origin: Origin, url: str, conditions: Conditions) -> Outcome:
-        connection = self._connections.pop(origin, None)
-        try:
-            if connection is None:
-                with trio.fail_after(self._connect_timeout_s):
-                    connection = await self._connect(origin)
-            outcome = await self._answer(connection, url, conditions)
-        except (OSError, NewsError, trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError) as error:
-            await self._drop(connection)
-            is_tls = isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError)
-            sentence = f"The news server cannot be asked: {str(error) or type(error).__name__}."
-            return Failure(Reason.TLS if is_tls else Reason.CONNECT, sentence)
-        except BaseException:
-            await self._drop(connection)
-            raise
-        if isinstance(outcome, Failure) or outcome.truncated:
-            await self._drop(connection)
-        else:
-            self._connections[origin] = connection
-        return outcome
+        return await self._kept.ask(origin, lambda connection: self._answer(connection, url, conditions))
 
     async def _connect(self, origin: Origin) -> Connection:
         return await Connection.open(
             origin.host,
-            origin.port or PORTS[origin.scheme],
+            origin.port,
             tls=self._context if origin.scheme == NNTPS else None,
-            login=self._logins.get(origin.host),
+            login=self._logins.at(origin.host, origin.port),
             context=self._context,
         )
 
-    async def _drop(self, connection: Connection | None) -> None:
-        if connection is not None:
-            with trio.CancelScope(shield=True):
-                await connection.aclose()
-
     async def aclose(self) -> None:
         """Close all connections."""
-        while self._connections:
-            _, connection = self._connections.popitem()
-            await self._drop(connection)
+        await self._kept.aclose()
 
     # What is asked for
 
@@ -138,7 +102,7 @@ class News:
         try:
             count, low, high = (int(each) for each in reply.text.split()[:3])
         except ValueError:
-            raise NewsError("it says nothing of its group") from None
+            raise ServerError("it says nothing of its group") from None
         since = after(url)
         if since and not (since.isdigit() and len(since) < 17):
             return response(404)
@@ -162,7 +126,7 @@ class News:
         if reply.code in _NOT_THERE or reply.code == 420:
             return []
         if reply.code != 224 or reply.is_cut:
-            raise NewsError(f"it gives no overview: {reply.code} {reply.text}")
+            raise ServerError(f"it gives no overview: {reply.code} {reply.text}")
         found = []
         for line in reply.body.splitlines():
             number, _, rest = line.partition(b"\t")

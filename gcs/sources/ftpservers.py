@@ -1,0 +1,196 @@
+"""Directories and files of FTP servers.
+
+    ftp://ftp.example.org/pub/          a directory, whose links are its entries; long ones in pieces
+    ftp://ftp.example.org/pub/a.txt     a file, as its bytes are
+
+Paths begin at the server's root, as the login sees it. A file is known by its time and size, where the server
+tells both. Servers are asked by the guard's leave, as web servers are, one thing at a time, over one
+connection that is kept.
+
+No loop of symbolic links is endless. A link leads to where it says, or to where the server says that we are
+then. Where a server hides that something is a link, a directory is left out that is one of those above it;
+where that is not told either, a path that only repeats itself is not gone on with.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from posixpath import normpath
+from typing import Final, NamedTuple
+
+from gcs.core.listings import Listed, from_facts, from_ls, is_name, moment
+from gcs.core.sources import Logins, after, beside, names, spelt
+from gcs.core.traps import repeated
+from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
+from gcs.sources.answers import HTML, PIECE, Conditions, Entry, page, piece, response, shown
+from gcs.sources.ftp import Connection, Received, Reply
+from gcs.sources.kept import Kept
+
+_SETTLED_S: Final = 60.0
+"""A time that is more recent proves nothing: there may be another change within it, and clocks differ."""
+_LISTED_S: Final = 300.0
+"""For how long the pieces of a directory are of one listing."""
+_NOT_THERE: Final = frozenset({550, 551, 553})
+_NOT_ALLOWED: Final = frozenset({530, 532, 534})
+_WORKING = re.compile(rb'257 "(/(?:[^"]|"")*)"')
+
+Addresses = Callable[[str], Awaitable[Sequence[str] | Failure]]
+
+
+class _Directory(NamedTuple):
+    """The entries of a directory by name, those of directories with a slash at the end."""
+
+    url: str
+    at: float
+    entries: Mapping[bytes, Entry]
+    is_cut: bool
+
+
+class FtpServers:
+    """FTP servers."""
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        logins: Logins,
+        *,
+        context: Callable[[], ssl.SSLContext],
+        max_body_bytes: int,
+        connect_timeout_s: float,
+    ) -> None:
+        """`addresses` gives those of a host that may be asked, `context` what TLS needs."""
+        self._addresses, self._logins, self._context = addresses, logins, context
+        self._max_body_bytes = max_body_bytes
+        self._kept = Kept("FTP server", self._connect, connect_timeout_s=connect_timeout_s)
+        self._listed: _Directory | None = None
+        """The one in the middle of which somebody may be."""
+
+    async def fetch(self, url: str, conditions: Conditions) -> Outcome:
+        """The answer to a canonical URL."""
+        steps = names(url)
+        path = b"/" + b"/".join(steps if steps[-1] else steps[:-1])
+        if not all(map(is_name, steps if steps[-1] else steps[:-1])) or repeated(url.split("/")[3:]):
+            return response(404)
+        origin, _ = Origin.split(url)
+        if steps[-1]:
+            return await self._kept.ask(origin, lambda there: self._file(there, url, path, conditions))
+        return await self._kept.ask(origin, lambda there: self._directory(there, url, path))
+
+    async def _connect(self, origin: Origin) -> Connection | Failure:
+        found = await self._addresses(origin.host)
+        if isinstance(found, Failure):
+            return found
+        if not found:
+            return Failure(Reason.PROXY, "FTP servers are not asked through a proxy.")
+        login = self._logins.at(origin.host, origin.port)
+        return await Connection.open(found, origin.host, origin.port, login=login, context=self._context)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._kept.aclose()
+
+    # Files
+
+    async def _file(self, there: Connection, url: str, path: bytes, conditions: Conditions) -> Outcome:
+        known = await _facts(there, path)
+        if known is not None and known.is_directory:
+            return response(301, location=f"{url}/")
+        etag, modified = (_etag(known), known.modified) if known is not None else ("", None)
+        if etag and etag == conditions.etag:
+            return response(304, etag=etag, modified=modified)
+        found = await there.receive(b"RETR " + path, most_bytes=self._max_body_bytes)
+        if found.reply.code in _NOT_THERE and (await there.ask(b"CWD " + path)).code == 250:
+            return response(301, location=f"{url}/")
+        if found.reply.code >= 400:
+            return _refused(found.reply)
+        cut = "length" if found.is_cut else ""
+        return response(200, found.body, etag=etag, modified=modified, truncated=cut)
+
+    # Directories
+
+    async def _directory(self, there: Connection, url: str, path: bytes) -> Outcome:
+        bare, since, last = url.partition("?")[0], after(url), self._listed
+        if since and last is not None and last.url == bare and time.monotonic() - last.at < _LISTED_S:
+            return self._piece(last, path, since)
+        if (reply := await there.ask(b"CWD " + path)).code != 250:
+            return _refused(reply)
+        if (elsewhere := await _working(there)) not in (b"", path):
+            return response(301, location=beside(url, elsewhere) + "/" * (elsewhere != b"/"))
+        found, read = await self._lines(there)
+        if found.reply.code >= 400:
+            return response(403) if found.reply.code in _NOT_THERE else _refused(found.reply)
+        listed = [each for each in map(read, found.body.splitlines()) if each is not None]
+        kept = [each for each in listed if is_name(each.name) and not await _is_above(there, path, each)]
+        entries = dict(_entry(url, path, each) for each in kept)
+        self._listed = made = _Directory(bare, time.monotonic(), entries, found.is_cut)
+        return self._piece(made, path, since)
+
+    async def _lines(self, there: Connection) -> tuple[Received, Callable[[bytes], Listed | None]]:
+        """The entries of the directory in which we are, and what reads a line of them."""
+        found = await there.receive(b"MLSD", most_bytes=self._max_body_bytes)
+        if not found.reply.is_unknown:
+            return found, from_facts
+        return await there.receive(b"LIST", most_bytes=self._max_body_bytes), from_ls
+
+    def _piece(self, directory: _Directory, path: bytes, since: bytes) -> Outcome:
+        later = sorted(name for name in directory.entries if name > since)
+        found, more = piece(later[: 4 * PIECE + 1])
+        title = shown(path.rstrip(b"/") + b"/")
+        body = page(title, [directory.entries[name] for name in found], more=more)
+        return response(200, body, content_type=HTML, truncated="length" if directory.is_cut else "")
+
+
+async def _facts(there: Connection, path: bytes) -> Listed | None:
+    """What a server tells of a file; None if that is nothing."""
+    reply = await there.ask(b"MLST " + path)
+    if reply.code == 250:
+        return next(filter(None, (from_facts(line.strip()) for line in reply.lines[1:-1])), None)
+    if not reply.is_unknown:
+        return None
+    size, changed = await there.ask(b"SIZE " + path), await there.ask(b"MDTM " + path)
+    if size.code != 213 or changed.code != 213 or not size.lines[0][4:24].strip().isdigit():
+        return None
+    return Listed(path, size_bytes=int(size.lines[0][4:24]), modified=moment(changed.lines[0][4:].strip()))
+
+
+async def _is_above(there: Connection, path: bytes, listed: Listed) -> bool:
+    """Whether a directory is one of those above it: in any loop its name comes again in the path."""
+    head, found, _ = (path + b"/").rpartition(b"/" + listed.name + b"/")
+    if not (listed.is_directory and listed.unique and found):
+        return False
+    known = await _facts(there, head + b"/" + listed.name)
+    return known is not None and known.unique == listed.unique
+
+
+async def _working(there: Connection) -> bytes:
+    """The directory in which a server says that we are; empty if it does not say."""
+    found = _WORKING.match((await there.ask(b"PWD")).lines[0])
+    return (found[1].replace(b'""', b'"').rstrip(b"/") or b"/") if found else b""
+
+
+def _entry(url: str, path: bytes, listed: Listed) -> tuple[bytes, Entry]:
+    """The name of an entry and its link."""
+    if listed.leads_to:
+        target = normpath(path + b"/" + listed.leads_to) if listed.leads_to[:1] != b"/" else listed.leads_to
+        return listed.name, Entry(beside(url, target), shown(listed.name))
+    slash = "/" * listed.is_directory
+    return listed.name + slash.encode(), Entry(f"./{spelt(listed.name)}{slash}", shown(listed.name) + slash)
+
+
+def _etag(known: Listed) -> str:
+    """What changes with every change; empty if that is not sure."""
+    if known.modified is None or known.size_bytes is None or time.time() - known.modified < _SETTLED_S:
+        return ""
+    return f'"{known.modified:.0f}-{known.size_bytes}"'
+
+
+def _refused(reply: Reply) -> Outcome:
+    """What it means that a server refuses."""
+    if reply.code in _NOT_THERE:
+        return response(404)
+    if reply.code in _NOT_ALLOWED:
+        return response(403)
+    return Failure(Reason.CONNECT, f"The FTP server says {reply.code}.")
