@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from gcs import config
 from gcs.board import Board
 from gcs.config import Config
+from gcs.core import profiles as core_profiles
 from gcs.core.profiles import Profiles
 from gcs.core.query import BadQuery, Query, parse
 from gcs.core.words import Words
@@ -30,6 +31,7 @@ from gcs.fetch.client import unguarded
 from gcs.fetch.transport import Transport
 from gcs.index.feed import journalled
 from gcs.index.records import Position
+from gcs.native import is_compiled
 from gcs.operate import profiles as operate
 from gcs.profiles import book as books
 from gcs.profiles.book import Book
@@ -53,9 +55,10 @@ T = TypeVar("T")
     texts=st.lists(QUERIES, min_size=1, max_size=12),
     pages=st.lists(st.tuples(LANGUAGES, TEXTS, TEXTS), min_size=1, max_size=12),
     enough=st.sampled_from([1, 3, 500]),
+    in_c=st.sampled_from([is_compiled, False]),
 )
 def test_profiles_match_as_each_query_by_itself(
-    texts: list[str], pages: list[tuple[str, str, str]], enough: int
+    texts: list[str], pages: list[tuple[str, str, str]], enough: int, *, in_c: bool
 ) -> None:
     """Whichever signs they are looked up by, those profiles match whose queries hold of a page."""
     words, queries = Words(), dict[str, Query]()
@@ -64,10 +67,12 @@ def test_profiles_match_as_each_query_by_itself(
             queries[str(number)] = parse(text)
         except BadQuery:
             continue
-    many = Profiles(queries, words, sampled=1, enough=enough)
+    many = Profiles(queries, words, key=bytes(16), sampled=1, enough=enough)
     for number, (language, title, text) in enumerate(pages):
         page = entry(f"http://h{number % 3}.example/p{number}", language, title, text)
-        found = many.matches(page.paper(words))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(core_profiles, "is_compiled", in_c)
+            found = many.matches(page.paper(words))
         assert found == [name for name, query in queries.items() if query.holds(page.paper(words))]
 
 
