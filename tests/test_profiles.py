@@ -177,6 +177,34 @@ def test_a_receiver_that_is_down_is_retried_and_set_aside() -> None:
     assert (up.delivered, up.failures, up.aside) == (2, 0, False)
 
 
+def test_what_is_known_of_deliveries_is_not_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a look at all takes, what fails or comes meanwhile is tried no sooner, and counted."""
+    tried: list[float] = []
+    usual = Book.states
+
+    async def slow(book: Book) -> dict[str, State]:
+        found = await usual(book)
+        await trio.sleep(0.3)
+        return found
+
+    async def deliver(_: Profile, match: Match) -> str | None:
+        tried.append(trio.current_time())
+        await trio.sleep(2.8)  # until there is another look
+        return None if len(tried) > 5 else "it answered 503"
+
+    async def delivered() -> State:
+        async with _booked(PROFILE) as book:
+            await book.found([("trains", _match(n)) for n in range(3)])
+            await _settled(Courier(book, deliver, 1000, now=lambda: 1e9 + trio.current_time()), book)
+            return await book.state("trains")
+
+    monkeypatch.setattr(Book, "states", slow)
+    state = _run(delivered)
+    assert state.delivered == 3
+    rests = [after - before for before, after in pairwise(tried[:6])]
+    assert all(rest >= 2.8 + 2**number for number, rest in enumerate(rests))
+
+
 @given(st.integers(0, 200), st.floats(1, 1e6))
 def test_rests_grow_to_a_bound(failures: int, patience_s: float) -> None:
     """However often a delivery has failed, the next try is not later than five minutes on."""
