@@ -24,6 +24,8 @@ class Hook:
     rng: random.Random = field(default_factory=lambda: random.Random(1))
     got: list[dict[str, Any]] = field(default_factory=list)
     refused: int = 0
+    untold: int = 0
+    """How many of them it has all the same, so that they have to come again."""
     url: str = ""
 
     @property
@@ -47,6 +49,7 @@ def hook(failing: float = 0.0, seed: int = 1) -> Iterator[Hook]:
                 received.got.append(said)
             if chance < 1:
                 received.refused += 1
+                received.untold += chance >= 1 / 3
             if chance < 2 / 3 and chance >= 1 / 3:
                 self.close_connection = True  # it has the match, and nobody is told
                 return

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gcs import doctor, native
-from gcs.core import traps
+from gcs.core import profiles, traps
 from gcs.gatherer import links
 from gcs.native import compiled, is_compiled
 from gcs.store import parquet
@@ -185,6 +186,87 @@ def test_memos(steps: list[tuple[str, int]], asked: list[str]) -> None:
     assert sys.getrefcount(held) == before
 
 
+SIGNS = ("", "a", "b", "c", "é", "\u20ac", "\U0001f600", "lang en")
+NAMED = st.sampled_from(SIGNS[1:])
+# The last two have the same bytes, of which one character has one or two.
+CUT = st.lists(st.sampled_from([*SIGNS[1:], "axe", "bee", "x", "ab", "\u6261"]) | st.text(max_size=3))
+
+
+def first(word: str) -> str:
+    return word[:1] or "nothing"
+
+
+@given(
+    queries=st.lists(st.tuples(st.lists(NAMED).map(tuple), st.dictionaries(NAMED, NAMED)), max_size=8),
+    pages=st.lists(
+        st.tuples(st.lists(CUT, max_size=4).map(tuple), st.lists(NAMED | st.just("lang xx"), max_size=3)),
+        max_size=6,
+    ),
+    most=st.sampled_from([1, 3, 1000]),
+)
+@example(
+    queries=[((), dict.fromkeys(SIGNS[1:], "a"))] * 200,
+    pages=[((["a", *map(str, range(500))],), ["lang en"])] * 2,
+    most=400,
+)
+def test_lookups(
+    queries: list[tuple[tuple[str, ...], dict[str, str]]],
+    pages: list[tuple[tuple[list[str], ...], list[str]]],
+    most: int,
+) -> None:
+    """Words become the same signs and the same queries are found, however few words are remembered."""
+    asked: tuple[list[str], list[str]] = ([], [])
+
+    def noting(into: list[str], word: str) -> str:
+        into.append(word)
+        return first(word)
+
+    one = compiled.Lookup(bytes(16), SIGNS, partial(noting, asked[0]), most)
+    other = profiles.ExpressedLookup(bytes(16), SIGNS, partial(noting, asked[1]), most)
+    for needed, anchors in queries:
+        one.add(needed, anchors)
+        other.add(needed, anchors)
+    for fields, signs in pages:
+        assert one.look(fields, signs) == other.look(fields, signs)
+    assert asked[0] == asked[1]
+
+
+def test_stems_that_go_wrong() -> None:
+    """Who makes stems may fail, look something up, or change the words, and nothing is lost or kept of it."""
+    words = [f"a{number}" for number in range(1000)]
+
+    def stem(word: str) -> str:
+        if word == "again":
+            assert lookup.look((["b"],), []) == ([["b"]], [])
+            lookup.add(("c",), {"c": "c"})
+        elif word == "fewer":
+            words.clear()
+        elif word == "no":
+            raise LookupError(word)
+        elif word == "none":
+            return None  # type: ignore[return-value] # that is the point
+        return first(word)
+
+    lookup = compiled.Lookup(bytes(16), SIGNS, stem, 1_000_000)
+    lookup.add(("a",), {"a": "a"})
+    assert lookup.look((["x", "again", "c"],), []) == ([["", "a", "c"]], [0, 1])
+    words.insert(500, "fewer")
+    assert lookup.look((words, ["b"]), []) == ([["a"] * 500 + [""] + ["a"] * 500, ["b"]], [0])
+    for word, error in (("no", LookupError), ("none", TypeError)):
+        with pytest.raises(error):
+            lookup.look((["b"], ["a", word, "a"]), [])
+    for wrong in (("x",), ("",)):
+        with pytest.raises(ValueError, match="none of the signs"):
+            lookup.add(wrong, {"a": "a"})
+    with pytest.raises(ValueError, match="none of the signs"):
+        lookup.add(("a",), {"a": "a", "b": "x"})
+    assert lookup.look((["a", "b"],), []) == ([["a", "b"]], [0])
+    before = sys.getrefcount(first)
+    for _ in range(10):
+        compiled.Lookup(bytes(16), SIGNS, first, 10).look((["a"],), [])
+    assert sys.getrefcount(first) == before
+
+
 TEXTS = st.sampled_from(
     ["", "a", "b", "\0", "a\0b", "é", "\u20ac\0", "x" * 31, "y" * 300, "\ud800"]
 ) | st.text(max_size=4)
@@ -273,6 +355,23 @@ def test_what_is_no_page_is_refused() -> None:
         compiled.links_in("text", 1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="16 bytes"):
         compiled.Memo(b"short")
+    for key, signs, most in (
+        (b"short", ("",), 1),
+        (bytes(16), ("",), 0),
+        (bytes(16), (), 1),
+        (bytes(16), ("a",), 1),
+    ):
+        with pytest.raises(ValueError, match=r"16 bytes|signs"):
+            compiled.Lookup(key, signs, str, most)
+    lookup = compiled.Lookup(bytes(16), ("", "a"), str, 1)
+    with pytest.raises(TypeError, match="a word is a str"):
+        lookup.look(([b"x"],), [])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="words are a list"):
+        lookup.look(("x",), [])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a sign is a str"):
+        lookup.look((), [b"x"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="a sign is a str"):
+        lookup.add((b"a",), {})  # type: ignore[arg-type]
     memo = compiled.Memo(bytes(16))
     with pytest.raises(TypeError, match="a link is a str"):
         compiled.resolve_links([b"x"], "/", memo, memo, None, str, print, print, "settled", False)  # type: ignore[list-item]

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from gcs import config
 from gcs.board import Board
 from gcs.config import Config
+from gcs.core import profiles as core_profiles
 from gcs.core.profiles import Profiles
 from gcs.core.query import BadQuery, Query, parse
 from gcs.core.words import Words
@@ -30,6 +31,7 @@ from gcs.fetch.client import unguarded
 from gcs.fetch.transport import Transport
 from gcs.index.feed import journalled
 from gcs.index.records import Position
+from gcs.native import is_compiled
 from gcs.operate import profiles as operate
 from gcs.profiles import book as books
 from gcs.profiles.book import Book
@@ -53,9 +55,10 @@ T = TypeVar("T")
     texts=st.lists(QUERIES, min_size=1, max_size=12),
     pages=st.lists(st.tuples(LANGUAGES, TEXTS, TEXTS), min_size=1, max_size=12),
     enough=st.sampled_from([1, 3, 500]),
+    in_c=st.sampled_from([is_compiled, False]),
 )
 def test_profiles_match_as_each_query_by_itself(
-    texts: list[str], pages: list[tuple[str, str, str]], enough: int
+    texts: list[str], pages: list[tuple[str, str, str]], enough: int, *, in_c: bool
 ) -> None:
     """Whichever signs they are looked up by, those profiles match whose queries hold of a page."""
     words, queries = Words(), dict[str, Query]()
@@ -64,10 +67,12 @@ def test_profiles_match_as_each_query_by_itself(
             queries[str(number)] = parse(text)
         except BadQuery:
             continue
-    many = Profiles(queries, words, sampled=1, enough=enough)
+    many = Profiles(queries, words, key=bytes(16), sampled=1, enough=enough)
     for number, (language, title, text) in enumerate(pages):
         page = entry(f"http://h{number % 3}.example/p{number}", language, title, text)
-        found = many.matches(page.paper(words))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(core_profiles, "is_compiled", in_c)
+            found = many.matches(page.paper(words))
         assert found == [name for name, query in queries.items() if query.holds(page.paper(words))]
 
 
@@ -170,6 +175,34 @@ def test_a_receiver_that_is_down_is_retried_and_set_aside() -> None:
     rests = [after - before for before, after in pairwise(tried[:7])]
     assert rests == sorted(rests)
     assert (up.delivered, up.failures, up.aside) == (2, 0, False)
+
+
+def test_what_is_known_of_deliveries_is_not_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a look at all takes, what fails or comes meanwhile is tried no sooner, and counted."""
+    tried: list[float] = []
+    usual = Book.states
+
+    async def slow(book: Book) -> dict[str, State]:
+        found = await usual(book)
+        await trio.sleep(0.3)
+        return found
+
+    async def deliver(_: Profile, match: Match) -> str | None:
+        tried.append(trio.current_time())
+        await trio.sleep(2.8)  # until there is another look
+        return None if len(tried) > 5 else "it answered 503"
+
+    async def delivered() -> State:
+        async with _booked(PROFILE) as book:
+            await book.found([("trains", _match(n)) for n in range(3)])
+            await _settled(Courier(book, deliver, 1000, now=lambda: 1e9 + trio.current_time()), book)
+            return await book.state("trains")
+
+    monkeypatch.setattr(Book, "states", slow)
+    state = _run(delivered)
+    assert state.delivered == 3
+    rests = [after - before for before, after in pairwise(tried[:6])]
+    assert all(rest >= 2.8 + 2**number for number, rest in enumerate(rests))
 
 
 @given(st.integers(0, 200), st.floats(1, 1e6))

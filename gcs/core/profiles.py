@@ -7,16 +7,22 @@ only the ones all of whose necessary signs are there are asked whether they hold
 
 Invariant: what is found is what asking every query would find. Which signs are the anchors changes only how
 long that takes: they should be rare, and how rare each is is learnt from the pages.
+
+What is done for each word of a page is compiled (`gcs/native/lookup.c`); `ExpressedLookup` is its reference.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gcs.core.query import EXACT, All, Paper, Query, Some, Terms
-from gcs.core.words import Stems, Words, rules
+from gcs.core.words import Words, rules
+from gcs.native import compiled, is_compiled
+
+if TYPE_CHECKING:
+    from gcs.native._compiled import Lookup as CompiledLookup
 
 SAMPLED: Final = 8
 """Of so many pages the signs of one are counted."""
@@ -35,11 +41,20 @@ class Profiles:
     """Queries by name."""
 
     def __init__(
-        self, queries: Mapping[str, Query], words: Words, *, sampled: int = SAMPLED, enough: int = ENOUGH
+        self,
+        queries: Mapping[str, Query],
+        words: Words,
+        *,
+        key: bytes,
+        sampled: int = SAMPLED,
+        enough: int = ENOUGH,
     ) -> None:
-        """Of one in `sampled` pages signs are counted; anchors are chosen anew after `enough` of those."""
+        """Of one in `sampled` pages signs are counted; anchors are chosen anew after `enough` of those.
+
+        The key has 16 bytes that nobody knows who writes pages.
+        """
         self._names, self._queries = list(queries), list(queries.values())
-        self._words = words
+        self._words, self._key = words, key
         self._languages: dict[str, _Lookup] = {}
         self._pages = self._counted = 0
         self._seen: Counter[str] = Counter()
@@ -62,30 +77,38 @@ class Profiles:
         lookup = self._languages.get(language)
         if lookup is None:
             lookup = self._languages[language] = self._lookup(language)
-        signs = paper.become(lookup.term)
-        signs.discard("")
-        self._learn(signs)
-        for name, known in self._exact.items():
-            signs.update([known[value] for value in paper.exact[name] if value in known])
-        found = [number for number in lookup.candidates(signs) if self._queries[number].holds(paper)]
-        return [self._names[number] for number in sorted(found)]
+        exact = [
+            known[value]
+            for name, known in self._exact.items()
+            for value in paper.exact[name]
+            if value in known
+        ]
+        orders, candidates = lookup.look(tuple(paper.cut.values()), exact)
+        self._learn(orders)
+        if not candidates:
+            return []
+        paper.become(orders)
+        return [self._names[number] for number in candidates if self._queries[number].holds(paper)]
 
-    def _learn(self, terms: set[str]) -> None:
+    def _learn(self, orders: Sequence[Sequence[str]]) -> None:
         self._pages += 1
         if self._pages % self._sampled:
             return
         self._counted += 1
-        self._seen.update(terms)
+        self._seen.update(set[str]().union(*orders) - {""})
         if self._counted >= self._choose_at:
             self._choose_at *= _AGAIN
             self._languages.clear()
 
     def _lookup(self, language: str) -> _Lookup:
         stems = self._words.stems(language)
-        lookup = _Lookup({stems[word] for word in self._known}, stems)
+        exact = [sign for known in self._exact.values() for sign in known.values()]
+        signs = ("", *exact, *{stems[word] for word in self._known})
+        made = compiled.Lookup if is_compiled else ExpressedLookup
+        lookup = made(self._key, signs, stems.of, _MEMORY)
         for query in self._queries:
             needed, anchors = self._needed(query, language), self._anchors(query, language)[1]
-            lookup.add(needed, {anchor: self._second(anchor, needed) for anchor in anchors})
+            lookup.add(tuple(needed), {anchor: self._second(anchor, needed) for anchor in anchors})
         return lookup
 
     def _second(self, anchor: str, needed: frozenset[str]) -> str:
@@ -135,41 +158,48 @@ class Profiles:
 class _Terms(dict[str, str]):
     """What words become in one language: a term that queries name, or "" for all that none does."""
 
-    def __init__(self, known: Collection[str], stems: Stems) -> None:
+    def __init__(self, known: Collection[str], stem: Callable[[str], str], most: int) -> None:
         super().__init__()
-        self._known, self._stem = known, stems.of
+        self._known, self._stem, self._most = known, stem, most
 
     def __missing__(self, word: str) -> str:
-        if len(self) >= _MEMORY:
+        if len(self) >= self._most:
             self.clear()
         stem = self._stem(word)
         term = self[word] = stem if stem in self._known else ""
         return term
 
 
-class _Lookup:
+class ExpressedLookup:
     """The queries by their anchors, for pages in one language."""
 
-    def __init__(self, known: Collection[str], stems: Stems) -> None:
-        """Queries name some terms; only those are signs."""
-        self._terms = _Terms(known, stems)
+    def __init__(self, key: bytes, signs: tuple[str, ...], stem: Callable[[str], str], most: int) -> None:
+        """Queries name some signs, the first of which is "", for words that none names.
+
+        Of at most so many words is remembered what they become. Here they are kept themselves, which needs
+        no key.
+        """
+        del key
+        self._term = _Terms(frozenset(signs), stem, most).__getitem__
         self._by_anchor: dict[str, dict[str, list[int]]] = {}
         """For each anchor, by a sign that is asked for before others, the queries."""
         self._needed: list[frozenset[str]] = []
 
-    def add(self, needed: frozenset[str], anchors: Mapping[str, str]) -> None:
+    def add(self, needed: tuple[str, ...], anchors: dict[str, str]) -> None:
         """Let the next query be found by its anchors, each with a sign that is asked for before others."""
         for anchor, second in anchors.items():
             self._by_anchor.setdefault(anchor, {}).setdefault(second, []).append(len(self._needed))
-        self._needed.append(needed)
+        self._needed.append(frozenset(needed))
 
-    @property
-    def term(self) -> Callable[[str], str]:
-        """What a word becomes: a term that some query names, or ""."""
-        return self._terms.__getitem__
+    def look(self, fields: tuple[list[str], ...], signs: list[str]) -> tuple[list[list[str]], list[int]]:
+        """What the words of fields become, and which queries may hold of a page with these and other signs.
 
-    def candidates(self, signs: set[str]) -> set[int]:
-        """The queries that may hold of a page with some signs."""
+        A word becomes a term that some query names, or "".
+        """
+        orders = [list(map(self._term, words)) for words in fields]
+        return orders, sorted(self._candidates({*signs}.union(*orders) - {""}))
+
+    def _candidates(self, signs: set[str]) -> set[int]:
         needed, found = self._needed, set[int]()
         for anchor in self._by_anchor.keys() & signs:
             seconds = self._by_anchor[anchor]
@@ -178,6 +208,9 @@ class _Lookup:
                 if second in signs:
                     found.update([number for number in seconds[second] if needed[number] <= signs])
         return found
+
+
+_Lookup: TypeAlias = "CompiledLookup | ExpressedLookup"
 
 
 def _named(query: Query) -> Iterator[Terms]:

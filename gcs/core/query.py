@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,8 @@ from gcs.core.words import Words, folding
 
 WORDED: Final = ("title", "about", "text", "url")
 """Fields that have words: title; description, keywords and headings; excerpt; URL."""
+_UNSTEMMED: Final = "url"
+_STEMMED: Final = tuple(name for name in WORDED if name != _UNSTEMMED)
 EXACT: Final = ("host", "lang", "type")
 """Fields that have values, which are compared as a whole."""
 FIELDS: Final = (*WORDED, *EXACT)
@@ -44,38 +46,40 @@ class BadQuery(ValueError):
 class Paper:
     """A page as queries see it: the terms of each field, and the values of those that have values.
 
-    Words are cut once, and become terms when a field is first asked for, or by what `become` is given.
+    Words are cut once, and become terms when a field is first asked for, or those that `become` is given.
     """
 
-    __slots__ = ("_cut", "_orders", "exact", "language", "words")
+    __slots__ = ("_orders", "_words", "cut", "exact", "language", "stem")
 
     def __init__(
         self, words: Words, language: str, texts: Mapping[str, str], exact: Mapping[str, Sequence[str]]
     ) -> None:
-        self.words, self.language, self.exact = words, language, exact
-        self._cut = {name: words.words(text) for name, text in texts.items()}
+        self.language, self.exact, self._words = language, exact, words
+        self.stem: Callable[[str], str] = words.stems(language).__getitem__
+        """What a word becomes in the language of the page."""
+        self.cut = {name: words.words(text) for name, text in texts.items()}
         self._orders: dict[str, list[str]] = {}
 
     def order(self, name: str) -> list[str]:
         """The terms of a field, in their order."""
         found = self._orders.get(name)
         if found is None:
-            stems = self.words.stems("" if name == "url" else self.language)
-            found = self._orders[name] = [stems[word] for word in self._cut.get(name, ())]
+            cut = self.cut.get(name, ())
+            found = self.unstemmed(cut) if name == _UNSTEMMED else [*map(self.stem, cut)]
+            self._orders[name] = found
         return found
 
-    def become(self, term: Callable[[str], str]) -> set[str]:
-        """Let words be what a function says, which must be right for all that is asked then; gives all terms.
+    def unstemmed(self, words: Iterable[str]) -> list[str]:
+        """What words become in a URL, which has no language."""
+        return [*map(self._words.stems("").__getitem__, words)]
+
+    def become(self, orders: Iterable[list[str]]) -> None:
+        """Let what was cut of each field be some terms, which must be right for all that is asked then.
 
         A word of a URL is compared as it is written: if it is the one that is wanted, so is its stem.
         """
-        found: set[str] = set()
-        for name, words in self._cut.items():
-            terms = list(map(term, words))
-            found.update(terms)
-            if name != "url":
-                self._orders[name] = terms
-        return found
+        self._orders = dict(zip(self.cut, orders, strict=True))
+        self._orders.pop(_UNSTEMMED, None)
 
 
 class Query(ABC):
@@ -101,13 +105,15 @@ class Terms(Query):
         """Whether they are there."""
         if self.field in EXACT:
             return self.words[0] in paper.exact.get(self.field, ())
-        return any(self._is_in(paper, name) for name in ([self.field] if self.field else WORDED))
-
-    def _is_in(self, paper: Paper, name: str) -> bool:
-        language = "" if name == "url" else paper.language
-        wanted = [paper.words.stem(word, language) for word in self.words]
-        there = paper.order(name)
-        return wanted[0] in there and (len(wanted) == 1 or follows(there, wanted))
+        if self.field != _UNSTEMMED:
+            wanted = [*map(paper.stem, self.words)]
+            for name in (self.field,) if self.field else _STEMMED:
+                there = paper.order(name)
+                if wanted[0] in there and (len(wanted) == 1 or follows(there, wanted)):
+                    return True
+        return self.field in ("", _UNSTEMMED) and follows(
+            paper.order(_UNSTEMMED), paper.unstemmed(self.words)
+        )
 
     def leaves(self) -> Iterator[Terms]:
         """Itself."""

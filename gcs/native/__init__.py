@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAMES: Final = frozenset(
     {
+        "Lookup",
         "Memo",
         "Paragraphs",
         "links_in",

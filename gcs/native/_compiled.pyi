@@ -77,6 +77,21 @@ class Memo:
     def __setitem__(self, name: str, value: object, /) -> None: ...
     def __len__(self) -> int: ...
 
+class Lookup:
+    """Saved queries by the signs of pages, as `gcs.core.profiles.ExpressedLookup` has them.
+
+    It keeps digests of words, keyed by 16 secret bytes. What makes stems must not lead back to it, for it is
+    not known to the garbage collector.
+    """
+
+    def __init__(
+        self, key: bytes, signs: tuple[str, ...], stem: Callable[[str], str], most: int, /
+    ) -> None: ...
+    def add(self, needed: tuple[str, ...], anchors: dict[str, str], /) -> None: ...
+    def look(
+        self, fields: tuple[list[str], ...], signs: list[str], /
+    ) -> tuple[list[list[str]], list[int]]: ...
+
 def resolve_links(
     hrefs: Sequence[str],
     directory: str,

@@ -124,7 +124,7 @@ name_of(const link_t *link, PyObject *directory)
 
 /* Its digest, which is also found without making the text; -1 for an error. */
 static int
-digest_of(const link_t *link, PyObject *directory, const memo_t *memo, uint64_t *digest)
+digest_of_link(const link_t *link, PyObject *directory, const memo_t *memo, uint64_t *digest)
 {
     if (!link->is_joined && link->kind == PyUnicode_1BYTE_KIND) {
         *digest = memo_digest(memo, link->data, (size_t)link->size, link->kind);
@@ -181,7 +181,7 @@ meaning(const memory_t *memory, const link_t *link)
 {
     memo_t *memo = link->is_absolute ? memory->absolute : memory->relative;
     uint64_t digest;
-    if (digest_of(link, memory->directory, memo, &digest) < 0) {
+    if (digest_of_link(link, memory->directory, memo, &digest) < 0) {
         return NULL;
     }
     PyObject *meant = memo_find(memo, digest);

@@ -57,6 +57,13 @@ memo_digest(const memo_t *memo, const void *text, size_t count, int kind)
     return siphash(memo->key, text, count * (size_t)kind, (uint64_t)kind);
 }
 
+uint64_t
+digest_of(const uint64_t key[2], PyObject *text)
+{
+    int kind = (int)PyUnicode_KIND(text);
+    return siphash(key, PyUnicode_DATA(text), (size_t)PyUnicode_GET_LENGTH(text) * (size_t)kind, (uint64_t)kind);
+}
+
 /* The entry of a digest, or the empty one where it would be. */
 static entry_t *
 place_of(entry_t *entries, size_t mask, uint64_t digest)
@@ -109,12 +116,6 @@ memo_put(memo_t *memo, uint64_t digest, PyObject *value)
     return 0;
 }
 
-static uint64_t
-digest_of(const memo_t *memo, PyObject *name)
-{
-    return memo_digest(memo, PyUnicode_DATA(name), (size_t)PyUnicode_GET_LENGTH(name), (int)PyUnicode_KIND(name));
-}
-
 static PyObject *
 memo_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -154,7 +155,7 @@ memo_get(PyObject *self, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "get takes a str and what to return instead");
         return NULL;
     }
-    PyObject *found = memo_find((memo_t *)self, digest_of((memo_t *)self, args[0]));
+    PyObject *found = memo_find((memo_t *)self, digest_of(((memo_t *)self)->key, args[0]));
     return Py_NewRef(found == NULL ? args[1] : found);
 }
 
@@ -165,7 +166,7 @@ memo_set(PyObject *self, PyObject *name, PyObject *value)
         PyErr_SetString(PyExc_TypeError, value == NULL ? "nothing is forgotten" : "a name is a str");
         return -1;
     }
-    return memo_put((memo_t *)self, digest_of((memo_t *)self, name), value);
+    return memo_put((memo_t *)self, digest_of(((memo_t *)self)->key, name), value);
 }
 
 static Py_ssize_t

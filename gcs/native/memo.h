@@ -26,6 +26,9 @@ extern PyTypeObject Memo_Type;
 /* The digest of a text of characters of so many bytes each (1, 2 or 4). */
 uint64_t memo_digest(const memo_t *memo, const void *text, size_t count, int kind);
 
+/* The digest of a text by a secret key, as those of a memo are. */
+uint64_t digest_of(const uint64_t key[2], PyObject *text);
+
 /* What is remembered, as a borrowed reference; NULL, without an error, for nothing. */
 PyObject *memo_find(const memo_t *memo, uint64_t digest);
 

@@ -6,6 +6,7 @@
 #include "bytes.h"
 #include "columns.h"
 #include "links.h"
+#include "lookup.h"
 #include "memo.h"
 #include "paragraphs.h"
 #include "tags.h"
@@ -25,7 +26,7 @@ static PyMethodDef methods[] = {
 static int
 fill(PyObject *module)
 {
-    if (PyModule_AddType(module, &Memo_Type) < 0) {
+    if (PyModule_AddType(module, &Lookup_Type) < 0 || PyModule_AddType(module, &Memo_Type) < 0) {
         return -1;
     }
     return PyModule_AddType(module, &Paragraphs_Type);

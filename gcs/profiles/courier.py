@@ -23,7 +23,8 @@ from tuplespace import Fence, Fenced, TupleSpaceError, election
 COURIER: Final = "courier"
 LEASE_S: Final = 10.0
 LOOK_EVERY_S: Final = 0.5
-_AT_ONCE: Final = 16
+AT_ONCE: Final = 16
+"""Profiles whose matches are delivered at the same time."""
 _SOME: Final = 50
 _IDLE_LOOKS: Final = 20
 """After so many looks at which nothing was to do, another may be elected."""
@@ -95,12 +96,13 @@ class Courier:
         idle = 0
         async with trio.open_nursery() as nursery:
             while idle < _IDLE_LOOKS:
-                began = trio.current_time()
+                # What is known of those that are busy now may be old before they are not.
+                began, busy = trio.current_time(), frozenset(self._busy)
                 due = await self._due()
                 looked_s = trio.current_time() - began
                 idle = 0 if due or self._busy else idle + 1
                 for name, state in due.items():
-                    if name not in self._busy and len(self._busy) < _AT_ONCE:
+                    if name not in busy and len(self._busy) < AT_ONCE:
                         self._busy.add(name)
                         nursery.start_soon(self._one, name, state, fence)
                 await trio.sleep(max(LOOK_EVERY_S, _REST * looked_s))

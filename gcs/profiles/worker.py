@@ -6,6 +6,7 @@ It follows the summaries of a store from where it is told to, and says which pag
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -32,7 +33,8 @@ class Matching(Following):
     def __init__(self, store: Path) -> None:
         super().__init__(store)
         self._words = Words()
-        self._profiles = Profiles({}, self._words)
+        self._key = os.urandom(16)
+        self._profiles = Profiles({}, self._words, key=self._key)
         self._since_us: dict[str, int] = {}
         self._at = Position()
         self._found: Found = []
@@ -47,7 +49,8 @@ class Matching(Following):
 
     def profiles(self, queries: Sequence[tuple[str, str, float]]) -> None:
         """Match these from now on, each against pages that were fetched after it was added."""
-        self._profiles = Profiles({name: parse(text) for name, text, _ in queries}, self._words)
+        parsed = {name: parse(text) for name, text, _ in queries}
+        self._profiles = Profiles(parsed, self._words, key=self._key)
         self._since_us = {name: round((added - _APART_S) * 1e6) for name, _, added in queries}
         # Thousands of queries need not be looked through for cycles again and again.
         gc.collect()
