@@ -39,6 +39,7 @@ from tests.effort import examples
 from tests.searching import entry, keep, opened
 
 _WORDS = ["house", "houses", "running", "run", "Häuser", "haus", "casas", "casa", "検索", "索検"]
+_WORDS += ["検", "索索", "検索検索", "索x検索", "한국어", "ไทย"]
 LANGUAGES = st.sampled_from(["en", "de", "es", "ja", "xx", ""])
 TEXTS = st.lists(st.sampled_from(_WORDS), max_size=6).map(" ".join)
 _PAGES = st.lists(st.tuples(LANGUAGES, TEXTS, TEXTS), min_size=1, max_size=12)

@@ -24,8 +24,9 @@ from gcs.core.query import EXACT, WORDED, All, Query, Some, Terms
 from gcs.core.words import LANGUAGES, Words, rules
 from gcs.index.entries import Entry
 from gcs.index.records import Forgotten, Found, Hit, NoIndex, Position
+from gcs.index.symbols import written
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 _VERSION_FILE: Final = "gcs-index"
 _META_FILE: Final = "meta.json"
 """Where Tantivy keeps what was committed; another file takes its place each time."""
@@ -191,7 +192,7 @@ class Writer:
             return _placed(tantivy.Document(key=[entry.key, _GONE]), row, entry.fetched_us)
         terms, language, tag = self._words.terms, entry.language, _tag(rules(entry.language))
         texts = {
-            name: " ".join(terms(text)) if name == "url" else _joined(tag, terms(text, language))
+            name: _joined("", terms(text)) if name == "url" else _joined(tag, terms(text, language))
             for name, text in entry.texts().items()
         }
         values = {name: each for name, each in entry.exact().items() if each}
@@ -208,7 +209,7 @@ def _tag(language: str) -> str:
 
 
 def _joined(tag: str, terms: Sequence[str]) -> str:
-    return tag + f" {tag}".join(terms) if terms else ""
+    return tag + f" {tag}".join(written(terms)) if terms else ""
 
 
 def _placed(document: tantivy.Document, row: int, fetched: int) -> tantivy.Document:
@@ -274,7 +275,8 @@ class _Translation:
         return _any(ways)
 
     def _stems(self, terms: Terms, language: str) -> list[str]:
-        return [_tag(language) + self._words.stem(word, language) for word in terms.words]
+        tag, stem = _tag(language), self._words.stem
+        return [tag + each for each in written(stem(word, language) for word in terms.words)]
 
     def _in_field(self, name: str, stems: Sequence[str]) -> tantivy.Query:
         if len(stems) == 1:
