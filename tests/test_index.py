@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -21,7 +22,7 @@ from gcs.core.words import Words
 from gcs.errors import UsageError
 from gcs.gatherer.parts import Fleet
 from gcs.index import DIRECTORY, FORGOTTEN
-from gcs.index.engine import Reader, Writer
+from gcs.index.engine import _MERGED, _MOST_AT_ONCE, Reader, Writer, evenly
 from gcs.index.entries import Entry
 from gcs.index.feed import forgotten, with_forgotten
 from gcs.index.making import make
@@ -29,6 +30,7 @@ from gcs.index.records import Forgotten, NoIndex, Position
 from gcs.index.searching import Searcher, search_directory
 from gcs.index.service import LOOK_EVERY_S, Indexing
 from gcs.index.texts import Texts
+from gcs.index.worker import Filling
 from gcs.operate.parts import host_prefix
 from gcs.store.directory import Room
 from gcs.store.records import Batch
@@ -37,6 +39,7 @@ from tests.effort import examples
 from tests.searching import entry, keep, opened
 
 _WORDS = ["house", "houses", "running", "run", "Häuser", "haus", "casas", "casa", "検索", "索検"]
+_WORDS += ["検", "索索", "検索検索", "索x検索", "한국어", "ไทย"]
 LANGUAGES = st.sampled_from(["en", "de", "es", "ja", "xx", ""])
 TEXTS = st.lists(st.sampled_from(_WORDS), max_size=6).map(" ".join)
 _PAGES = st.lists(st.tuples(LANGUAGES, TEXTS, TEXTS), min_size=1, max_size=12)
@@ -118,7 +121,7 @@ def test_pages_are_found_from_journal_and_files(tmp_path: Path) -> None:
 
 def test_an_index_that_is_made_later_has_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that is made from files, in steps that end within them and with them, has every page once."""
-    monkeypatch.setattr("gcs.index.following._AT_ONCE", 10)
+    monkeypatch.setattr(Filling, "at_once", lambda *_: 10)
     with opened(tmp_path / "s", segment_rows=100) as store:
         for first, count in ((0, 25), (25, 10), (35, 20)):
             keep(store, [entry(f"http://a.example/{first + n}", "en", "t", "every") for n in range(count)])
@@ -126,6 +129,29 @@ def test_an_index_that_is_made_later_has_every_file(tmp_path: Path, monkeypatch:
     assert make(tmp_path / "s", lambda _: None) == {"stores": 1, "summaries": 55}
     assert search_directory(tmp_path / "s", "every", 1, 0).total == 55
     assert make(tmp_path / "s", lambda _: None) == {"stores": 1, "summaries": 55}
+
+
+def test_an_index_that_is_made_later_is_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many files there are, an index that is made of them has one segment, and so one dictionary."""
+    monkeypatch.setattr("gcs.index.engine._MOST_AT_ONCE", 5)
+    with opened(tmp_path / "s", segment_rows=100) as store:
+        for first, count in ((0, 7), (7, 1), (8, 20), (28, 12)):
+            keep(store, [entry(f"http://a.example/{first + n}", "en", "t", "every") for n in range(count)])
+            store.flush_segments(everything=True)
+    assert make(tmp_path / "s", lambda _: None) == {"stores": 1, "summaries": 40}
+    assert search_directory(tmp_path / "s", "every", 1, 0).total == 40
+    committed = json.loads((tmp_path / "s" / DIRECTORY / "meta.json").read_bytes())
+    assert len(committed["segments"]) == 1
+
+
+@given(pages=st.integers(1, 10_000_000))
+def test_pages_are_committed_in_steps_that_merge(pages: int) -> None:
+    """The steps of an index are a power of eight, or one, and each is small enough, and large enough."""
+    step = evenly(pages)
+    steps = -(-pages // step)
+    assert step <= _MOST_AT_ONCE
+    assert steps == 1 or step > _MOST_AT_ONCE // _MERGED
+    assert steps in (1, 8, 64, 512)
 
 
 def test_the_newest_visit_counts(tmp_path: Path) -> None:

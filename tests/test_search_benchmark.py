@@ -14,7 +14,7 @@ from tests.crawling import ROOT
 @pytest.mark.parametrize(
     ("arguments", "rows"),
     [
-        (("search", "--pages", "300", "--engines", "200"), 12),
+        (("search", "--pages", "300", "--engines", "200"), 13),
         (("profiles", "--pages", "300", "--profiles", "100", "--page-us", "1000"), 5),
     ],
     ids=["search", "profiles"],

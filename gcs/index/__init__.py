@@ -1,7 +1,8 @@
 """The full text of what a crawl has summarised: an index beside the store, filled from its commits.
 
-`entries` is what of a summary can be found, `engine` the index, `worker` the process that fills it, `feed`
-what comes into it next, `service` the gatherer's side; `searching` answers, with what `texts` reads.
+`entries` is what of a summary can be found, `engine` the index, `symbols` how terms are written into it,
+`worker` the process that fills it, `feed` what comes into it next, `service` the gatherer's side; `searching`
+answers, with what `texts` reads.
 """
 
 from typing import Final

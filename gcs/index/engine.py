@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import tantivy
 
@@ -24,14 +24,21 @@ from gcs.core.query import EXACT, WORDED, All, Query, Some, Terms
 from gcs.core.words import LANGUAGES, Words, rules
 from gcs.index.entries import Entry
 from gcs.index.records import Forgotten, Found, Hit, NoIndex, Position
+from gcs.index.symbols import written
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 _VERSION_FILE: Final = "gcs-index"
+_META_FILE: Final = "meta.json"
+"""Where Tantivy keeps what was committed; another file takes its place each time."""
 _POSITION: Final = "\0position"
 _GONE: Final = "\0gone"
 """No key begins like these two, which stand among the keys."""
 _WEIGHTS: Final[Mapping[str, float]] = {"title": 4.0, "about": 2.0, "text": 1.0, "url": 1.0}
-_HEAP_BYTES: Final = 32 << 20
+_HEAP_BYTES: Final = 64 << 20
+_MERGED: Final = 8
+"""Tantivy makes one segment of so many that are about as large."""
+_MOST_AT_ONCE: Final = 20_000
+"""Of so many pages a segment can be made within `_HEAP_BYTES`, and an eighth of them are enough for one."""
 _KEYS_AT_ONCE: Final = 10_000
 _MUST, _MAY, _NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
 
@@ -55,10 +62,30 @@ def _opened(directory: Path) -> tantivy.Index:
     return index
 
 
+class _Commit(NamedTuple):
+    """An index as it was committed."""
+
+    meta: bytes
+    """What says of which files it is; no two commits say the same."""
+    searcher: tantivy.Searcher
+    pages: int
+    languages: Sequence[str]
+
+
 def is_there(directory: Path) -> bool:
     """Whether a directory has an index that can be read."""
     path = directory / _VERSION_FILE
     return path.is_file() and path.read_text("utf-8", "replace") == VERSION
+
+
+def evenly(pages: int) -> int:
+    """How many of some pages to commit at once, so that all of them become one segment.
+
+    Each segment has a dictionary of its own, and most of their words are the same.
+    """
+    while pages > _MOST_AT_ONCE:
+        pages = -(-pages // _MERGED)
+    return max(1, pages)
 
 
 class Reader:
@@ -68,25 +95,25 @@ class Reader:
         """Raises NoIndex."""
         if not is_there(directory):
             raise NoIndex(str(directory))
-        self._index, self._words = _opened(directory), words
+        self._meta, self._words = directory / _META_FILE, words
+        self._index = _opened(directory)
         self._index.config_reader("manual")
+        self._seen: _Commit | None = None
 
     @property
     def pages(self) -> int:
         """How many there are."""
-        searcher = self._searcher()
-        asked = tantivy.Query.term_query(self._index.schema, "key", _GONE)
-        gone = searcher.search(asked, 1, count=True).count  # type: ignore[attr-defined] # as below
-        return max(0, searcher.num_docs - 1 - int(gone))
+        return self._commit().pages
 
     def position(self) -> Position:
         """What has come into it."""
-        return _position(self._index, self._searcher())
+        return _position(self._index, self._commit().searcher)
 
     def find(self, query: Query, limit: int, offset: int = 0) -> Found:
         """The best pages of a query, beginning with one further down if `offset` says so."""
-        searcher = self._searcher()
-        asked = _Translation(self._index.schema, self._words, _languages(searcher)).of(query)
+        commit = self._commit()
+        searcher = commit.searcher
+        asked = _Translation(self._index.schema, self._words, commit.languages).of(query)
         result = searcher.search(asked, max(1, limit), count=True, offset=offset)
         places = [address for _, address in result.hits]
         rows = searcher.fast_field_values("row", places)
@@ -97,16 +124,24 @@ class Reader:
 
     def newest(self, keys: Iterable[str]) -> dict[str, int]:
         """When each of some pages was fetched that the index has, or was found to be gone, by key."""
-        searcher, found = self._searcher(), dict[str, int]()
+        searcher, found = self._commit().searcher, dict[str, int]()
         for key in keys:
             hits = searcher.search(tantivy.Query.term_query(self._index.schema, "key", key), 1).hits
             if hits:
                 found[key] = int(searcher.fast_field_values("fetched", [hits[0][1]])[0] or 0)
         return found
 
-    def _searcher(self) -> tantivy.Searcher:
-        self._index.reload()
-        return self._index.searcher()
+    def _commit(self) -> _Commit:
+        """The last commit; the files of one that was seen stay open, and what was counted in it is known."""
+        meta = self._meta.read_bytes()
+        if self._seen is None or meta != self._seen.meta:
+            self._index.reload()
+            searcher = self._index.searcher()
+            asked = tantivy.Query.term_query(self._index.schema, "key", _GONE)
+            gone = searcher.search(asked, 1, count=True).count  # type: ignore[attr-defined] # as above
+            pages = max(0, searcher.num_docs - 1 - int(gone))
+            self._seen = _Commit(meta, searcher, pages, _languages(searcher))
+        return self._seen
 
 
 class Writer:
@@ -157,7 +192,7 @@ class Writer:
             return _placed(tantivy.Document(key=[entry.key, _GONE]), row, entry.fetched_us)
         terms, language, tag = self._words.terms, entry.language, _tag(rules(entry.language))
         texts = {
-            name: " ".join(terms(text)) if name == "url" else _joined(tag, terms(text, language))
+            name: _joined("", terms(text)) if name == "url" else _joined(tag, terms(text, language))
             for name, text in entry.texts().items()
         }
         values = {name: each for name, each in entry.exact().items() if each}
@@ -174,7 +209,7 @@ def _tag(language: str) -> str:
 
 
 def _joined(tag: str, terms: Sequence[str]) -> str:
-    return tag + f" {tag}".join(terms) if terms else ""
+    return tag + f" {tag}".join(written(terms)) if terms else ""
 
 
 def _placed(document: tantivy.Document, row: int, fetched: int) -> tantivy.Document:
@@ -240,7 +275,8 @@ class _Translation:
         return _any(ways)
 
     def _stems(self, terms: Terms, language: str) -> list[str]:
-        return [_tag(language) + self._words.stem(word, language) for word in terms.words]
+        tag, stem = _tag(language), self._words.stem
+        return [tag + each for each in written(stem(word, language) for word in terms.words)]
 
     def _in_field(self, name: str, stems: Sequence[str]) -> tantivy.Query:
         if len(stems) == 1:

@@ -29,6 +29,8 @@ class _Reading:
     """What has to be taken in for the next entry to be right."""
     tail: int
     """The number of the journal entry after it."""
+    left: int
+    """Rows that have not been taken in yet."""
     left_out: int = 0
     """Rows that are only counted."""
 
@@ -59,32 +61,49 @@ class Following(ABC):
             self.take(entries, Position(first + len(packed), at.rows + count))
 
     def files(self, until: int) -> None:
-        """Take in some of the next file; where there is none, go on with a number of the journal."""
+        """Take in some of the next files; where there is none, go on with a number of the journal."""
         at = self.at()
-        if self._reading is None or self._reading.at != at:
-            self._reading = self._opened(at)
-        reading = self._reading
+        paths = files(self._store, SUMMARIES)
+        reading = self._next(at, paths)
         if reading is None:
             self.take((), Position(until, at.rows))
             return
-        some = list(islice(reading.entries, _AT_ONCE))
-        is_over = len(some) < _AT_ONCE
-        rows = at.rows + len(some) + reading.left_out
-        reading.at = Position(reading.tail if is_over else at.entry, rows)
-        self.take(some, reading.at)
-        if is_over:
-            self._reading = None
+        wanted = self.at_once(sum(map(self._count, paths)))
+        some: list[Entry] = []
+        # Rows that are only counted have a step of their own: those that are taken in follow each other.
+        while reading is not None and len(some) < wanted and not (some and reading.left_out):
+            more = list(islice(reading.entries, wanted - len(some)))
+            some += more
+            reading.left -= len(more)
+            rows = at.rows + len(more) + reading.left_out
+            reading.at = at = Position(at.entry if reading.left else reading.tail, rows)
+            if reading.left_out:
+                break
+            if not reading.left:
+                reading = self._next(at, paths)
+        self.take(some, at)
 
-    def _opened(self, at: Position) -> _Reading | None:
+    def at_once(self, rows: int) -> int:
+        """How many rows are taken in in one step, where files have so many in all."""
+        del rows
+        return _AT_ONCE
+
+    def _next(self, at: Position, paths: Sequence[Path]) -> _Reading | None:
+        """The file that is being taken in, or the next; None if there is none any more."""
+        if self._reading is None or not self._reading.left or self._reading.at != at:
+            self._reading = self._opened(at, paths)
+        return self._reading
+
+    def _opened(self, at: Position, paths: Sequence[Path]) -> _Reading | None:
         """The file that has what is next, without what was taken in of it."""
         before = 0
-        for path in files(self._store, SUMMARIES):
+        for path in paths:
             entries, count = covered(path), self._count(path)
             if entries.tail > at.entry:
-                done = max(0, at.rows - before)
+                done = min(count, max(0, at.rows - before))
                 if self.is_wanted(path):
-                    return _Reading(islice(filed(path), done, None), at, entries.tail)
-                return _Reading(iter(()), at, entries.tail, count - done)
+                    return _Reading(islice(filed(path), done, None), at, entries.tail, count - done)
+                return _Reading(iter(()), at, entries.tail, 0, count - done)
             before += count
         return None
 

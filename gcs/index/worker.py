@@ -14,7 +14,7 @@ from typing import Any
 from gcs import child
 from gcs.core.words import Words
 from gcs.index import DIRECTORY
-from gcs.index.engine import Writer
+from gcs.index.engine import Writer, evenly
 from gcs.index.entries import Entry
 from gcs.index.following import Following
 from gcs.index.records import Forgotten, Position
@@ -34,6 +34,10 @@ class Filling(Following):
     def take(self, entries: Iterable[Entry], position: Position) -> None:
         """Let pages into the index."""
         self._writer.add(entries, position)
+
+    def at_once(self, rows: int) -> int:
+        """As many as leave the index in one piece when all are taken in."""
+        return evenly(rows)
 
     def forget(self, forgotten: Sequence[tuple[str, str | None, int]]) -> None:
         """Remove pages from the index, for good."""
