@@ -17,6 +17,7 @@ import trio
 from gcs.board import Member, Pulse
 from gcs.core.holdings import Charter, Standing
 from gcs.core.urls import key
+from gcs.gatherer.orders import Orders
 from gcs.leader.leader import Leader
 from gcs.leader.reports import Account
 from gcs.store import mail
@@ -281,6 +282,28 @@ class TestSeeds:
                 assert not here.node.is_quiet()
                 assert ("known", ONE) in await delivered(here, "B", 3)
                 assert not here.node.is_to_tell_of_seeds
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    def test_others_are_about_to_join(self, tmp_path: Path) -> None:
+        """One that is alone by the plan leaves seeds to others that are there, or until they are members."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                node, me = here.node, here.node.id
+                leader = Leader(node, here.board, here.membership, here.exchange)
+                orders = Orders(node, here.board, here.exchange, leader, node.crawl._visitor)
+                await node.adopt(here.charter(1, me, members={me: "me"}))
+                await here.board.beat("B", 1, Pulse("B", "x", standing="joining"))
+                await here.membership._look_around()
+                await here.board.seed(["http://one.test/"])
+                for task in (orders.take_seeds, here.exchange.send, here.exchange.forget):
+                    nursery.start_soon(task)
+                await trio.sleep(0.3)
+                assert await here.board.waiting_seeds() == (["http://one.test/"], 0)
+                await node.adopt(here.charter(2, me, me, members={me: "me", "B": "B"}, reason="join"))
+                assert ("known", key("http://one.test/")) in await delivered(here, "B", 3)
                 nursery.cancel_scope.cancel()
 
         trio.run(run)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import sha1
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import cli
+from gcs.core.revisits.course import Course
+from gcs.core.revisits.memory import Memory
 from gcs.core.urls import key
 from gcs.gatherer import writer
 from gcs.gatherer.links import Targets
-from gcs.simulate.cluster import bounds, promises
+from gcs.simulate.cluster import bounds, promises, visits
 from gcs.simulate.cluster.campaign import Cast, Player, Result, play_all, shrunk
 from gcs.simulate.cluster.faults import OF_HOSTS, Kind
-from gcs.simulate.cluster.lies import Lies
+from gcs.simulate.cluster.fetching import Server, web_of
+from gcs.simulate.cluster.lies import LIE, Lies
 from gcs.simulate.web import Web
-from gcs.summary.records import Document
+from gcs.store.records import Remembered, Row, State
 from tests.planted import Misfit, copied, planted
 
 SEEDS = range(1, 61)
@@ -113,7 +119,10 @@ def test_only_what_lies_hide_may_be_missing() -> None:
 
 
 def test_what_a_liar_said_is_doubted_when_it_is_found_out_and_until_that_is_forgotten() -> None:
-    lies, truth, lie = Lies(), Document(title="Something"), Document(title="Nothing to see")
+    lies, truth, lie = (
+        Lies(),
+        *(sha1(body, usedforsecurity=False).digest() for body in (b"Something", LIE.body)),
+    )
     lies.took("g0", "a", truth)
     lies.took("g0", "b", lie)
     lies.took("g1", "c", lie)
@@ -122,6 +131,64 @@ def test_what_a_liar_said_is_doubted_when_it_is_found_out_and_until_that_is_forg
     assert lies.believed == set()
     lies.crashed("g0")
     assert lies.believed == {"b"}
+
+
+def test_a_lie_may_be_kept_only_while_nobody_knows_that_it_is_one() -> None:
+    lie, truth = (sha1(body, usedforsecurity=False).digest()[:8] for body in (LIE.body, b"Something"))
+    kept: Any = [_Kept("g0", {"a": _row(truth), "b": _row(lie), "c": _row(lie), "d": _row(b"")})]
+    assert promises.kept_lies(kept, {"b", "c"}) == []
+    (said,) = promises.kept_lies(kept, {"b"})
+    assert "of 1 pages" in said
+    assert "'c'" in said
+
+
+def test_who_was_known_for_long_is_believed_until_a_check_fails() -> None:
+    """Else nobody would see whether what it said is fetched again."""
+    cast = Cast(gatherers=2, helpers=1, pages=60, kinds=(Kind.TURNCOAT,))
+    player = Player(cast)
+    results = (player.play(seed) for seed in range(1, 41))
+    said = (line for result in results for line in result.trace if "a helper was wrong" in line)
+    assert any(not line.endswith("again=0") for line in said)
+    player.close()
+
+
+def test_whoever_has_a_page_has_to_have_its_last_validator() -> None:
+    server = Server(web_of(0, 60, plain=True))
+    server.told, server.etags = {"a": b"new", "b": b"new"}, {"a": ('"2"', 5.0), "b": ('"2"', 5.0)}
+    digest = sha1(b"new", usedforsecurity=False).digest()[:8]
+    kept: Any = _Kept("g0", {"a": _row(digest), "b": _row(digest)}, {"a": _memory('"2"'), "b": _memory("")})
+    assert visits._outdated(kept, server, {"b"}, 0.0) == []
+    assert visits._outdated(kept, server, (), 6.0) == []
+    assert visits._outdated(kept, server, (), 0.0) == ["g0 has another validator of b"]
+    server.told["a"] = b"newer"
+    assert visits._outdated(kept, server, {"b"}, 0.0) == ["g0 has an old a"]
+
+
+class _Kept:
+    """A machine that has some pages on its disk."""
+
+    starts, is_lost = 1, False
+
+    def __init__(self, name: str, rows: Mapping[str, Row], known: Mapping[str, Remembered] = {}) -> None:
+        self.name, self._rows, self._known = name, rows, known
+
+    @contextmanager
+    def opened(self) -> Iterator[_Kept]:
+        yield self
+
+    def scan(self, _: str, __: str | None) -> Iterable[tuple[str, Row]]:
+        return self._rows.items()
+
+    def remembered(self, key: str) -> Remembered | None:
+        return self._known.get(key)
+
+
+def _row(digest: bytes) -> Row:
+    return Row(State.DONE, 200, "", 0, "link", "", 1.0, 1, 0, digest)
+
+
+def _memory(etag: str) -> Remembered:
+    return Remembered(Memory(Course(), None, 1.0, 1.0, etag=etag).to_bytes(), None)
 
 
 def test_every_planted_bug_fits_the_tree_and_changes_it(tmp_path: Path) -> None:

@@ -295,6 +295,7 @@ class Membership:
         self._refuse_namesakes()
         self._exchange.heard(list(self.members.values()))
         self._join_round()
+        node.joining = frozenset(self._joining())
         now = await self._board.now()
         await self._follow(now)
         if now.get(boards.CHARTER, (0, b""))[0] <= node.epoch:
@@ -325,6 +326,10 @@ class Membership:
             self._returned -= set(charter.departed)
 
     # What follows
+
+    def _joining(self) -> set[str]:
+        """Others that are there, and say that they are no members yet."""
+        return {each.id for each in self.alive() if each.pulse.standing == "joining"} - {self._node.id}
 
     def _join_round(self) -> None:
         """Of those who visit every page once more, all go by who began first: pages change hands."""

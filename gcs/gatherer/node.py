@@ -49,6 +49,8 @@ _KEEP_HEARD_S: Final = 10.0
 _SILENT_SHARE: Final = 0.8
 """Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
 
+_JOINED_WITHIN_S: Final = 30.0
+"""Who is there, and in no plan for longer, is not waited for."""
 _AFTER_NOTHING_S: Final = 3.0
 """How long to rest after a plan that moved nothing; twice as long after each that follows."""
 _SHARE_ON_THE_WAY: Final = 0.25
@@ -128,6 +130,8 @@ class Node:
         self._heard_kept_at = -math.inf
         self._forgotten_after_s = math.inf
         """What the others were told last: it counts until they have heard otherwise."""
+        self.joining: frozenset[str] = frozenset()
+        """Ids of gatherers that are there, and that no charter which they know has as a member."""
         self.gone: frozenset[str] = frozenset()
         """Ids of gatherers that are gone for good, and take nothing more."""
         self.finished = self.has_told_the_end = False
@@ -451,6 +455,12 @@ class Node:
             self.refetch = Origins(each for each in self.refetch if each != done)
             await self.crawl.commit(Batch(meta={REFETCH: self.refetch.to_bytes()}))
             self._tell()
+
+    @property
+    def has_company(self) -> bool:
+        """Whether it is alone by the charter though others are there, who should be in the next one soon."""
+        is_alone = self.charter is not None and set(self.charter.members) == {self.id}
+        return is_alone and bool(self.joining) and trio.current_time() < self.adopted_at + _JOINED_WITHIN_S
 
     @property
     def is_to_tell_of_seeds(self) -> bool:

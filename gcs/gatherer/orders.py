@@ -77,11 +77,18 @@ class Orders:
                 continue
             try:
                 async with self._board.seeds.take("seed", bytes, many=10) as taken:
-                    node.taking_in += 1
-                    try:
-                        await self._seed([url for _, urls in taken for url in msgpack.unpackb(urls)])
-                    finally:
-                        node.taking_in -= 1
+                    if node.has_company:
+                        taken.give_back()
+                    else:
+                        node.taking_in += 1
+                        try:
+                            await self._seed([url for _, urls in taken for url in msgpack.unpackb(urls)])
+                        finally:
+                            node.taking_in -= 1
+                if node.has_company:
+                    # Whoever takes them passes them on to here, and knows of them, should this one be lost.
+                    await trio.sleep(_PAUSE_S)
+                    continue
                 await self._board.take_down(boards.FINISHED)
             except TupleSpaceError as error:
                 node.log.warning("cannot take seeds", why=str(error))

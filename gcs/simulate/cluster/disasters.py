@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from gcs.simulate.cluster.faults import LONGEST_S, OF_HOSTS, Fault, Kind
+from gcs.simulate.cluster.faults import LIARS, LONGEST_S, OF_HOSTS, Fault, Kind
 from gcs.simulate.cluster.machines import GathererMachine, Machine
 from gcs.simulate.cluster.network import WAY_S
 from gcs.simulate.cluster.world import OFFLOAD_S
@@ -20,6 +20,7 @@ LONG_WAY_S = 1.5
 SLOW_S = 3.0
 """What waits for a disk that is slow takes no longer."""
 _ORDERED_WITHIN_S = 60.0
+_LOOKS, _LOOK_EVERY_S = 30, 0.1
 
 
 class Disasters:
@@ -46,8 +47,8 @@ class Disasters:
             await self._restart(trial.helpers[fault.who], fault.for_s)
         elif fault.kind is Kind.STALL:
             await self._pause(trial.helpers[fault.who], fault.for_s)
-        elif fault.kind in (Kind.LIAR, Kind.TURNCOAT):
-            trial.helpers[fault.who].lies = trial.is_open
+        elif fault.kind in LIARS:
+            trial.helpers[fault.who].lies = True
         elif fault.kind is Kind.SHARE:
             trial.server.share(fault.who, beside_its_own=fault.for_s > LONGEST_S / 2)
         else:
@@ -132,6 +133,7 @@ class Disasters:
     async def _lose_redis(self, fault: Fault) -> None:
         redis = self._trial.redis
         if fault.kind is Kind.FORGET:
+            await self._until_offered()
             redis.keep()
             await trio.sleep(1.0)
         redis.is_there = False
@@ -139,3 +141,10 @@ class Disasters:
             redis.lose()
         await trio.sleep(fault.for_s)
         redis.start()
+
+    async def _until_offered(self) -> None:
+        """Wait until something lies there for helpers, but not for long: who takes it then is forgotten."""
+        for _ in range(_LOOKS):
+            if self._trial.redis.is_offering:
+                return
+            await trio.sleep(_LOOK_EVERY_S)

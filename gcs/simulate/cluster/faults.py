@@ -15,6 +15,8 @@ FIRST_S, LAST_S = 0.5, 25.0
 SHORTEST_S, LONGEST_S = 0.5, 12.0
 FAILING_S: Final = 3.5
 """A host fails for less than this: for so long each of its pages is tried again."""
+_FORGETTING_S: Final = 6.0
+"""A Redis that has died is started soon: what comes back with it has to be good for something still."""
 
 
 class Kind(StrEnum):
@@ -51,9 +53,9 @@ class Kind(StrEnum):
     STALL = "stall"
     """A helper stands still, for longer than it has for what it took, and goes on."""
     LIAR = "liar"
-    """A helper tells of pages that are not there; only at sites where helpers are checked."""
+    """A helper tells of pages that are not there. All helpers are strangers then, who are checked."""
     TURNCOAT = "turncoat"
-    """A helper that gatherers have known for long begins to lie; at such sites too."""
+    """A stranger that gatherers have known for long begins to lie, early enough to have something to say."""
     SHARE = "share"
     """A host has the address of another one, alone or beside its own; from the beginning."""
     DOWN = "down"
@@ -66,8 +68,9 @@ class Kind(StrEnum):
 
 OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR, Kind.TURNCOAT})
 OF_HOSTS: Final = frozenset({Kind.DOWN, Kind.HANG, Kind.BUSY})
+LIARS: Final = frozenset({Kind.LIAR, Kind.TURNCOAT})
 FROM_THE_BEGINNING: Final = frozenset({Kind.LIAR, Kind.SHARE})
-_ONCE: Final = (frozenset({Kind.LOSE}), frozenset({Kind.DRAIN}), frozenset({Kind.LIAR, Kind.TURNCOAT}))
+_ONCE: Final = (frozenset({Kind.LOSE}), frozenset({Kind.DRAIN}), LIARS)
 """Of each of these there is one at most."""
 
 
@@ -102,8 +105,9 @@ def schedule(random: Random, kinds: Sequence[Kind], gatherers: int, helpers: int
         who = random.randrange(helpers if kind in OF_HELPERS else hosts if of_hosts else gatherers)
         if kind in OF_HOSTS and any(each.kind in OF_HOSTS and each.who == who for each in chosen):
             continue
-        at_s = 0.0 if kind in FROM_THE_BEGINNING else random.uniform(FIRST_S, LAST_S)
-        longest_s = FAILING_S if kind in OF_HOSTS else LONGEST_S
+        latest_s = LAST_S / 2 if kind is Kind.TURNCOAT else LAST_S
+        at_s = 0.0 if kind in FROM_THE_BEGINNING else random.uniform(FIRST_S, latest_s)
+        longest_s = FAILING_S if kind in OF_HOSTS else _FORGETTING_S if kind is Kind.FORGET else LONGEST_S
         chosen.append(Fault(at_s, kind, who, random.uniform(SHORTEST_S, longest_s)))
     gone = {each.who for each in chosen if each.kind in (Kind.LOSE, Kind.DRAIN)}
     if len(gone) >= gatherers:

@@ -62,6 +62,8 @@ class Server:
     have_failed: set[str] = field(default_factory=set)
     told: dict[str, bytes] = field(default_factory=dict)
     """By key: the body that was last answered, of pages that change."""
+    etags: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """By key: the validator that was last answered, and when."""
     rests: list[tuple[str, str, float, float]] = field(default_factory=list)
     """Host, target, and from when to when it asked to be left alone."""
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -104,6 +106,8 @@ class Server:
         version = int(trio.current_time() / _CHANGE_AFTER_S[chance % len(_CHANGE_AFTER_S)])
         etag = f'"{version}"'
         has_etag = chance // len(_CHANGE_AFTER_S) % 2
+        if has_etag:
+            self.etags[key(url)] = etag, trio.current_time()
         if has_etag and f"If-None-Match: {etag}\r\n".encode() in headers:
             return Answer(304, (("ETag", etag),), b"", answer.delay_s)
         news = " ".join(f"news{version}of{each}" for each in range(_NEWS))

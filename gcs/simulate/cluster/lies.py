@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from hashlib import sha1
 from typing import Final
 
 from gcs.simulate.web import Answer
-from gcs.summary.records import Document
 
-_TITLE: Final = "Nothing to see"
-LIE: Final = Answer(200, (("Content-Type", "text/html"),), f"<title>{_TITLE}</title><p>Go home.</p>".encode())
+LIE: Final = Answer(200, (("Content-Type", "text/html"),), b"<title>Nothing to see</title><p>Go home.</p>")
 """What a liar tells of every page: that it leads nowhere."""
+_DIGEST: Final = sha1(LIE.body, usedforsecurity=False).digest()
+
+
+def is_lie(digest: bytes) -> bool:
+    """Whether something with a digest that begins so is what liars tell."""
+    return bool(digest) and _DIGEST.startswith(digest)
 
 
 class Lies:
@@ -25,9 +30,9 @@ class Lies:
         self.believed: set[str] = set()
         self._taken: defaultdict[str, set[str]] = defaultdict(set)
 
-    def took(self, gatherer: str, key: str, told: Document | None) -> None:
+    def took(self, gatherer: str, key: str, digest: bytes) -> None:
         """A gatherer takes for true what it was told of a page."""
-        if told is not None and told.title == _TITLE:
+        if is_lie(digest):
             self.believed.add(key)
             self._taken[gatherer].add(key)
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-import msgpack
 import trio
 
 from gcs.board import Board
 from gcs.config import Config
-from gcs.core.trust import Record, Trust
+from gcs.core.trust import Record
 from gcs.fetch.outcome import Response
 from gcs.gatherer.book import book_of
 from gcs.gatherer.crawl import Ending
 from gcs.gatherer.gatherer import Gatherer
 from gcs.gatherer.job import Loan, Visit
 from gcs.helper.desks import Desk, Presence
-from gcs.helper.lender import TRUST
 from gcs.helper.scrutiny import Case
 from gcs.helper.worker import Badge, Worker
 from gcs.simulate.cluster.disk import Disk
@@ -35,7 +33,6 @@ from gcs.store.errors import StoreError
 from gcs.store.moving import unpack
 from gcs.store.records import Batch, Committed, State
 from gcs.store.store import Store
-from gcs.summary.records import Document
 from tuplespace import TupleSpaceError
 
 DRIFT: Final = 1e-3
@@ -116,12 +113,17 @@ class GathererMachine(Machine):
         config: Config,
         place: Path,
         excuses: Counter[str],
+        given: Counter[str],
         lies: Lies,
-        known: Trust,
+        known: Mapping[str, bytes],
     ) -> None:
-        """`excuses` counts, by key, why pages may be asked for again; `known` are helpers from before."""
+        """`excuses` counts, by key, why pages may be asked for again; `known` is on its disk from before.
+
+        `given` counts those that are excused by nothing but that they changed hands in a round.
+        """
         super().__init__(name, random, redis, server, config)
-        self._place, self._excuses, self._lies, self._known = place, excuses, lies, known
+        self._place, self._excuses, self._given = place, excuses, given
+        self._lies, self._known = lies, known
         self.disk = Disk()
         self.ending: Ending | None = None
         self.gatherer: Gatherer | None = None
@@ -185,7 +187,9 @@ class GathererMachine(Machine):
             self._excuses.update(batch.again)
             if crawl.revisiting is not None and crawl.revisiting.settings.once:
                 # Who begins with a round later visits what it is given once more.
-                self._excuses.update(key for rows in batch.moved for key in unpack(rows).keys)
+                moved = [key for rows in batch.moved for key in unpack(rows).keys]
+                self._excuses.update(moved)
+                self._given.update(moved)
             return await commit(batch)
 
         def noted_replicate(case: Case, numbers: Sequence[int]) -> bool:
@@ -212,11 +216,9 @@ class GathererMachine(Machine):
         lies, loans, trust = self._lies, gatherer.crawl.loans, gatherer.lender.scrutiny.trust
         returned, failed, forget = loans.returned, trust.failed, trust.forget
 
-        def noted_returned(
-            loan: Loan, number: int, response: Response, told: Document | None, *rest: Any
-        ) -> None:
-            lies.took(self.name, loan.jobs[number].queued.key, told)
-            returned(loan, number, response, told, *rest)
+        def noted_returned(loan: Loan, number: int, response: Response, *rest: Any) -> None:
+            lies.took(self.name, loan.jobs[number].queued.key, response.digest())
+            returned(loan, number, response, *rest)
 
         def noted_failed(helper: str) -> int:
             lies.doubted(_rests_on(trust.record(helper)))
@@ -250,8 +252,8 @@ class GathererMachine(Machine):
                     self._place, config.store, resume=resume, database=self.disk.open, world=self.world
                 )
                 try:
-                    if not resume:
-                        store.commit(Batch(meta={TRUST: msgpack.packb(self._known.state())}))
+                    if not resume and self._known:
+                        store.commit(Batch(meta=dict(self._known)))
                     fetching = SimulatedFetching(self._server, self.world, self.name)
                     board = Board(client, config, self.world)
                     self.gatherer = Gatherer(
@@ -281,10 +283,19 @@ class HelperMachine(Machine):
     """One that helps, and keeps nothing."""
 
     def __init__(
-        self, name: str, random: Random, redis: Redis, server: Server, config: Config, badge: Badge, desk: str
+        self,
+        name: str,
+        random: Random,
+        redis: Redis,
+        server: Server,
+        config: Config,
+        badge: Badge,
+        desk: str,
+        slots: int,
     ) -> None:
+        """`slots` is how many bundles it serves at a time."""
         super().__init__(name, random, redis, server, config)
-        self.badge, self._desk = badge, desk
+        self.badge, self._desk, self._slots = badge, desk, slots
         self.lies = False
 
     async def run(self) -> None:
@@ -299,7 +310,7 @@ class HelperMachine(Machine):
                     desk.urls,
                     lambda _: desk.summaries,
                     self.badge,
-                    slots=2,
+                    slots=self._slots,
                     world=self.world,
                 )
                 nursery.start_soon(self._say, desk)
@@ -308,5 +319,5 @@ class HelperMachine(Machine):
     async def _say(self, desk: Desk) -> None:
         while True:
             with suppress(TupleSpaceError):
-                await desk.say(Presence(self.name, 2))
+                await desk.say(Presence(self.name, self._slots))
             await trio.sleep(_SAY_EVERY_S)

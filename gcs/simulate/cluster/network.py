@@ -38,6 +38,12 @@ class Redis:
         """Tokens that were given though there had been higher ones."""
         self._kept: dict[str, Bag] = {}
 
+    @property
+    def is_offering(self) -> bool:
+        """Whether something lies there for helpers, and nobody has it."""
+        bags = self.server.bags.items()
+        return any(":urls:" in name and bag.statistics().waiting for name, bag in bags)
+
     def keep(self) -> None:
         """What is there now is on its disk."""
         self._kept = {name: bag.snapshot() for name, bag in self.server.bags.items()}

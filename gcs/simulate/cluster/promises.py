@@ -16,10 +16,12 @@ from collections.abc import Collection, Mapping, Sequence
 from gcs.core.urls import NO_CLEANING, key
 from gcs.operate.ledger import add_up
 from gcs.simulate.cluster.fetching import Server
+from gcs.simulate.cluster.lies import is_lie
 from gcs.simulate.cluster.machines import DRIFT, GathererMachine
 from gcs.simulate.survey import Survey
 from gcs.simulate.verdict import judge
 from gcs.simulate.web import Web
+from gcs.store.records import State
 
 Pause = tuple[str, float, float]
 """Who stood still, from when to when."""
@@ -68,6 +70,20 @@ def _within_reach(web: Web, believed: Collection[str]) -> frozenset[str]:
     """The pages to which one comes without those of which lies are believed."""
     unread = frozenset(url for url in web.reachable(sitemaps=False) if key(url) in believed)
     return Survey(web, NO_CLEANING, unread=unread).made(sitemaps=False).pages
+
+
+def kept_lies(gatherers: Sequence[GathererMachine], believed: Collection[str]) -> list[str]:
+    """Pages of which a lie is kept though it is known who has told it."""
+    kept = []
+    for machine in gatherers:
+        if machine.starts and not machine.is_lost:
+            with machine.opened() as store:
+                kept += [
+                    key
+                    for key, row in store.scan("", None)
+                    if row.state is State.DONE and is_lie(row.digest) and key not in believed
+                ]
+    return [f"of {len(kept)} pages lies are kept that are known to be some: {kept[:2]}"] if kept else []
 
 
 def _repeated(repeated: Mapping[str, int], excuses: Mapping[str, int], server: Server) -> list[str]:

@@ -18,21 +18,24 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import msgpack
 import trio
 from trio._core import _run
 
 from gcs.board import Board
 from gcs.config import Config, load
-from gcs.core.rulings import Invited
+from gcs.core.rulings import Invited, Rulings
 from gcs.core.trust import NEW, Record, Trust
+from gcs.gatherer.node import RULINGS
 from gcs.helper.books import record_name
+from gcs.helper.lender import TRUST
 from gcs.helper.papers import KEY_BYTES
 from gcs.helper.sites import Site
 from gcs.helper.worker import Badge
 from gcs.simulate.cluster import bounds, habits, promises, reading, visits
 from gcs.simulate.cluster.clock import JumpingClock
 from gcs.simulate.cluster.disasters import Disasters
-from gcs.simulate.cluster.faults import FROM_THE_BEGINNING, Fault, Kind
+from gcs.simulate.cluster.faults import FROM_THE_BEGINNING, LIARS, Fault, Kind
 from gcs.simulate.cluster.fetching import Server, web_of
 from gcs.simulate.cluster.lies import Lies
 from gcs.simulate.cluster.machines import GathererMachine, HelperMachine, Machine
@@ -59,7 +62,6 @@ _KNOWN: Final = 3 * NEW
 _SETTINGS: Final = (
     # The endless parts of hosts end sooner than it takes to see that they are traps.
     "crawl.scope=-regex:/grow/././.",
-    "fetch.concurrency=3",
     "fetch.timeout=5s",
     "fetch.connect_timeout=2s",
     "fetch.allow=127.0.0.0/8",
@@ -153,14 +155,18 @@ class Trial:
         web = web_of(plot.seed % _WEBS, plot.pages, plain=random.random() < 0.5)
         self.server = Server(web, changes=self.habit.is_any)
         self.delay_s = random.choice([0.0, 0.3])
-        self.is_open = random.random() < 0.5
+        is_open, self._has_liar = random.random() < 0.5, any(each.kind in LIARS for each in plot.faults)
+        self.is_open = is_open or self._has_liar
         """Whether helpers are strangers, who are checked."""
         self._site = Site(_SITE, self.is_open, "")
+        self._at_once, self._slots = random.choice([(3, 2), (1, 1)])
+        """What a gatherer fetches, and a helper serves, at a time: with one there is always more to lend."""
         self.config = self._configured(random)
         self._round: Round | None = None
         self._busy_at = 0.0
         self.sizes = random.choice([bounds.USUAL, bounds.SMALL])
         self._excuses: Counter[str] = Counter()
+        self._given: Counter[str] = Counter()
         self._lies = Lies()
         self.gatherers = [self._gatherer(number) for number in range(plot.gatherers)]
         self.helpers = [self._helper(number) for number in range(plot.helpers)]
@@ -180,6 +186,7 @@ class Trial:
 
     def _configured(self, random: Random) -> Config:
         chosen = {
+            "fetch.concurrency": str(self._at_once),
             "fetch.delay": f"{self.delay_s}s",
             "rebalance.cooldown": f"{random.choice([5, 20])}s",
             "exchange.batch": random.choice(["1KiB", "64KiB"]),
@@ -195,22 +202,36 @@ class Trial:
         chance = Random(self._random.getrandbits(64))
         name = f"g{number}"
         place = self._place / name
-        excuses, lies, known = self._excuses, self._lies, self._known()
         return GathererMachine(
-            name, chance, self.redis, self.server, self.config, place, excuses, lies, known
+            name,
+            chance,
+            self.redis,
+            self.server,
+            self.config,
+            place,
+            self._excuses,
+            self._given,
+            self._lies,
+            self._known(),
         )
 
-    def _known(self) -> Trust:
-        """The helpers that gatherers have known for long, which is how they can be deceived."""
-        trusted = [fault.who for fault in self.plot.faults if fault.kind is Kind.TURNCOAT and self.is_open]
-        return Trust({record_name(*_named(each)): Record(consistent=_KNOWN) for each in trusted})
+    def _known(self) -> dict[str, bytes]:
+        """What gatherers have on disk of helpers that they have known for long, and can be deceived by."""
+        rulings, records = Rulings(), {}
+        for fault in self.plot.faults:
+            if fault.kind is Kind.TURNCOAT:
+                name, key = _named(fault.who)
+                rulings = rulings.invite(name, Invited(_SITE, key), _SITE_KEY, 1)
+                records[record_name(name, key)] = Record(consistent=_KNOWN)
+        trust: bytes = msgpack.packb(Trust(records).state())
+        return {RULINGS: rulings.to_bytes(), TRUST: trust} if records else {}
 
     def _helper(self, number: int) -> HelperMachine:
         chance = Random(self._random.getrandbits(64))
         name, key = _named(number)
         badge = Badge(name, key, key if self.is_open else _SITE_KEY)
         desk = self._site.desk(name)
-        return HelperMachine(name, chance, self.redis, self.server, self.config, badge, desk)
+        return HelperMachine(name, chance, self.redis, self.server, self.config, badge, desk, self._slots)
 
     @property
     def board(self) -> Board:
@@ -337,9 +358,13 @@ class Trial:
             return [*found, f"it did not end within {LIMIT_S:.0f} s: {standing}"]
         habit, excuses, believed = self.habit, self._excuses, self._lies.believed
         if habit.is_any:
-            found += visits.broken(habit, self.server, self.gatherers, excuses, believed, self._round)
+            found += visits.broken(
+                habit, self.server, self.gatherers, excuses, self._given, believed, self._round
+            )
         if self.overdue:
             found.append(f"{len(self.overdue)} pages are long due, such as {self.overdue[:2]}")
+        if self._has_liar and not habit.is_standing:
+            found += promises.kept_lies(self.gatherers, believed)
         return found + promises.broken(
             self.server,
             self.gatherers,

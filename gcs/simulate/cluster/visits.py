@@ -4,7 +4,8 @@
   but for the first time; all visits together stay within their budget. In a round every page that was there
   is visited, and once.
 - What is remembered of a page is where its row is, and nowhere else; each stands in one line, once.
-- No page is forgotten that is due. What is kept of a page is what was last answered.
+- No page is forgotten that is due. What is kept of a page is what was last answered, and so is its
+  validator, whoever has the page by then.
 
 Each second request that `promises` excuses may be one that is too soon here.
 """
@@ -20,6 +21,7 @@ from typing import Final
 
 import trio
 
+from gcs.core.revisits.memory import Memory
 from gcs.core.revisits.pace import FASTER
 from gcs.core.revisits.timetable import Timetable
 from gcs.core.urls import key
@@ -57,10 +59,14 @@ def broken(
     server: Server,
     gatherers: Sequence[GathererMachine],
     excuses: Mapping[str, int],
+    given: Mapping[str, int],
     believed: Collection[str],
     round_: Round | None,
 ) -> list[str]:
-    """The promises about visits that were not kept, in sentences."""
+    """The promises about visits that were not kept, in sentences.
+
+    Of the `excuses`, those that are `given` say nothing of whether a page was asked for and the answer lost.
+    """
     asked = _answered(server)
     found: list[str] = []
     if habit.is_standing:
@@ -69,10 +75,13 @@ def broken(
     if round_ is not None:
         found += _not_once(round_, asked, excuses)
         found += _left_out(round_, server)
+    uncertain = {each for each, times in excuses.items() if times > given.get(each, 0)} | set(believed)
+    # Before, nobody thought of coming back, and pages change hands without their validators.
+    since = round_.began if round_ is not None and not habit.remembers else 0.0
     for machine in gatherers:
         if machine.starts and not machine.is_lost:
             found += _misremembered(machine)
-            found += _outdated(machine, server, excuses, believed)
+            found += _outdated(machine, server, uncertain, since)
     return found
 
 
@@ -194,15 +203,18 @@ def _misremembered(machine: GathererMachine) -> Iterator[str]:
 
 
 def _outdated(
-    machine: GathererMachine, server: Server, excuses: Mapping[str, int], believed: Collection[str]
+    machine: GathererMachine, server: Server, uncertain: Collection[str], since: float
 ) -> list[str]:
-    """Pages of which something else is kept than what was last answered."""
+    """Pages of which something else is kept, or since a time remembered, than what was last answered."""
     found = []
     with machine.opened() as store:
         for each, row in store.scan("", None):
-            body = server.told.get(each)
-            if body is None or row.state is not State.DONE or each in believed or excuses.get(each, 0):
+            if row.state is not State.DONE or each in uncertain:
                 continue
-            if not sha1(body, usedforsecurity=False).digest().startswith(row.digest):
+            body, (etag, at) = server.told.get(each), server.etags.get(each, ("", 0.0))
+            if body is not None and not sha1(body, usedforsecurity=False).digest().startswith(row.digest):
                 found.append(f"{machine.name} has an old {each}")
+            remembered = store.remembered(each) if etag and at >= since else None
+            if remembered is not None and Memory.from_bytes(remembered.memory).etag != etag:
+                found.append(f"{machine.name} has another validator of {each}")
     return found[:_SHOWN]
