@@ -319,6 +319,17 @@ def test_the_same_file_again() -> None:
     assert documents[4].hrefs
 
 
+def test_the_same_damaged_file_again() -> None:
+    """Of a file that is damaged other things may be found elsewhere, so that it is read there again."""
+    damaged = b"<rss><channel><title>A & B</title><item><link>a.html</link></item></channel></rss>"
+    urls = ["ftp://a.test/feed.rss", "http://a.test/feed.rss", "http://b.test/feed.rss"]
+    documents, given = _documents([_came(url, "application/rss+xml", damaged) for url in urls])
+    assert given == urls
+    assert [document is not None and bool(document.refused) for document in documents] == [True] * 3
+    assert documents[1] is not None
+    assert documents[1].hrefs
+
+
 def test_the_same_file_again_with_a_plug_in() -> None:
     """Where a plug-in has a say, which may be another one for every URL, every file is read."""
 
