@@ -123,7 +123,10 @@ class Apart:
         asked = _Body(hashlib.sha256(body).digest(), content_type, name_of(url), top_level(url))
         if asked in self._known:
             self._known.move_to_end(asked)
-            return Read(self._known[asked])
+            # Many may be remembered one after the other, and others have to have their turn.
+            found = Read(self._known[asked])
+            await trio.lowlevel.checkpoint()
+            return found
         lost = workshop.lost
         read = await workshop.read(body, url=url, content_type=content_type, level=self._settings.level)
         document = read.document
