@@ -205,6 +205,33 @@ def test_what_is_known_of_deliveries_is_not_old(monkeypatch: pytest.MonkeyPatch)
     assert all(rest >= 2.8 + 2**number for number, rest in enumerate(rests))
 
 
+def test_a_profile_that_is_to_be_tried_again_during_a_delivery() -> None:
+    """Who says that deliveries are to be tried again is heard, even if one is under way that fails then."""
+    patience_s = 60.0
+
+    async def deliver(_: Profile, match: Match) -> str | None:
+        await trio.sleep(30)
+        return "it does not answer"
+
+    async def retried() -> State:
+        async with _booked(PROFILE) as book:
+            await book.found([("trains", _match(1))])
+            now = 1e9 + trio.current_time()
+            long = State(failures=5, failing_since=now - patience_s, left_out=3, delivered=7)
+            await book.set_state("trains", long)
+            async with trio.open_nursery() as nursery:
+                courier = Courier(book, deliver, patience_s, now=lambda: 1e9 + trio.current_time())
+                nursery.start_soon(courier.run)
+                await trio.sleep(15)
+                await book.set_state("trains", (await book.state("trains")).afresh())
+                await trio.sleep(16)
+                nursery.cancel_scope.cancel()
+            return await book.state("trains")
+
+    state = _run(retried)
+    assert (state.failures, state.aside, state.delivered, state.left_out) == (1, False, 7, 3)
+
+
 @given(st.integers(0, 200), st.floats(1, 1e6))
 def test_rests_grow_to_a_bound(failures: int, patience_s: float) -> None:
     """However often a delivery has failed, the next try is not later than five minutes on."""

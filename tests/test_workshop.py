@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -280,26 +281,37 @@ class _WithIt(World):
         return self._workshop
 
 
-def _documents(visits: list[Visit], plugins: Plugins = NONE) -> tuple[list[Document | None], list[str]]:
-    """What is said of visits that are read one after the other, and which of them the workshop was given."""
-    config, workshop, came, all_came = Config(), _Counting(), list[Visit](), trio.Event()
+def _documents(
+    visits: list[Visit],
+    plugins: Plugins = NONE,
+    *,
+    beside: Callable[[], Awaitable[None]] = trio.sleep_forever,
+    came: Callable[[], None] = lambda: None,
+) -> tuple[list[Document | None], list[str]]:
+    """What is said of visits that are read one after the other, and which of them the workshop was given.
+
+    `beside` runs meanwhile, and `came` is called with each.
+    """
+    config, workshop, read, all_read = Config(), _Counting(), list[Visit](), trio.Event()
     visitor = Visitor(config, Targets(cleaning(config)), Admission(config, year=2026), plugins)
 
     def note(visit: Visit) -> None:
-        came.append(visit)
-        if len(came) == len(visits):
-            all_came.set()
+        came()
+        read.append(visit)
+        if len(read) == len(visits):
+            all_read.set()
 
     async def main() -> None:
         apart = Apart(config.summary, _WithIt(workshop), visitor, came=note, is_checked=lambda _: False)
         assert apart.without_those_of(visits) == []
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(beside)
             nursery.start_soon(apart.run)
-            await all_came.wait()
+            await all_read.wait()
             nursery.cancel_scope.cancel()
 
     trio.run(main)
-    assert came == visits
+    assert read == visits
     return [visit.document for visit in visits], workshop.given
 
 
@@ -317,6 +329,34 @@ def test_the_same_file_again() -> None:
     assert documents[0].thumbnail
     assert documents[4] is not None
     assert documents[4].hrefs
+
+
+def test_the_same_damaged_file_again() -> None:
+    """Of a file that is damaged other things may be found elsewhere, so that it is read there again."""
+    damaged = b"<rss><channel><title>A & B</title><item><link>a.html</link></item></channel></rss>"
+    urls = ["ftp://a.test/feed.rss", "http://a.test/feed.rss", "http://b.test/feed.rss"]
+    documents, given = _documents([_came(url, "application/rss+xml", damaged) for url in urls])
+    assert given == urls
+    assert [document is not None and bool(document.refused) for document in documents] == [True] * 3
+    assert documents[1] is not None
+    assert documents[1].hrefs
+
+
+def test_the_same_file_many_times() -> None:
+    """However many files are remembered one after the other, others have their turn in between."""
+    turns, seen = 0, list[int]()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    visits = [_came(f"http://{host}.test/p.png", "image/png", corpus.picture("PNG")) for host in "abcdef"]
+    _, given = _documents(visits, beside=others, came=lambda: seen.append(turns))
+    assert len(given) == 1
+    # Who is first of two that have their turns is left to chance.
+    assert len(set(seen)) >= len(visits) / 2
 
 
 def test_the_same_file_again_with_a_plug_in() -> None:

@@ -3,8 +3,9 @@
 Meanwhile they count as unread, so no more pages come than can be read. The workshop is set up with the first
 of them: a crawl of HTML has none.
 
-The same files lie on many sites. One that was read under the same name, and neither links to anything nor
-contains anything, is not read again.
+The same files lie on many sites. One that was read under the same name, with the same content type and below
+the same top-level domain, and neither links to anything nor contains anything, is not read again; unless it
+was refused.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ REMEMBERED: Final = 256
 
 
 class _Body(NamedTuple):
-    """All that a document without links depends on."""
+    """All that a document without links depends on, if nothing went wrong."""
 
     digest: bytes
     content_type: str
@@ -122,13 +123,18 @@ class Apart:
         asked = _Body(hashlib.sha256(body).digest(), content_type, name_of(url), top_level(url))
         if asked in self._known:
             self._known.move_to_end(asked)
-            return Read(self._known[asked])
+            # Many may be remembered one after the other, and others have to have their turn.
+            found = Read(self._known[asked])
+            await trio.lowlevel.checkpoint()
+            return found
         lost = workshop.lost
         read = await workshop.read(body, url=url, content_type=content_type, level=self._settings.level)
-        # What a plug-in says may depend on the whole URL, and a process may be lost by chance.
-        is_lasting = not self._visitor.has_plugins and workshop.lost == lost
-        if is_lasting and not read.members and not read.document.hrefs:
-            self._known[asked] = read.document
+        document = read.document
+        # What a plug-in says may depend on the whole URL, and so may what can be had of something damaged;
+        # a process may be lost by chance, and memory may be short by chance.
+        is_lasting = not (self._visitor.has_plugins or document.refused) and workshop.lost == lost
+        if is_lasting and not read.members and not document.hrefs:
+            self._known[asked] = document
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return read

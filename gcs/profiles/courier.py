@@ -83,13 +83,13 @@ class Courier:
     async def _is_rung(self) -> bool:
         return await self._book.version() > 0 and bool(await self._due())
 
-    async def _due(self) -> dict[str, State]:
+    async def _due(self) -> list[str]:
         """Profiles of which something may be delivered now."""
         bells = await self._book.bells()
         states = await self._book.states() if bells else {}
-        every = {name: states.get(name, State()) for name in bells}
         now = self._now()
-        return {name: state for name, state in every.items() if not state.aside and state.not_before <= now}
+        every = [(name, states.get(name, State())) for name in bells]
+        return [name for name, state in every if not state.aside and state.not_before <= now]
 
     async def _serve(self, fence: Fence) -> None:
         """Deliver until there was nothing to do for a while."""
@@ -101,13 +101,13 @@ class Courier:
                 due = await self._due()
                 looked_s = trio.current_time() - began
                 idle = 0 if due or self._busy else idle + 1
-                for name, state in due.items():
+                for name in due:
                     if name not in busy and len(self._busy) < AT_ONCE:
                         self._busy.add(name)
-                        nursery.start_soon(self._one, name, state, fence)
+                        nursery.start_soon(self._one, name, fence)
                 await trio.sleep(max(LOOK_EVERY_S, _REST * looked_s))
 
-    async def _one(self, name: str, state: State, fence: Fence) -> None:
+    async def _one(self, name: str, fence: Fence) -> None:
         """Deliver what waits for a profile, in order, until something fails."""
         try:
             # Somebody else may have been elected: it delivers, and nothing is noted here any more.
@@ -119,7 +119,7 @@ class Courier:
                             await self._book.drop(name, match)
                             continue
                         why = await self._deliver(profile, match)
-                        state = await self._noted(profile, state, why, fence)
+                        await self._noted(profile, why, fence)
                         if why is not None:
                             return
                         await self._book.done(name, match, fence=fence)
@@ -129,10 +129,10 @@ class Courier:
         finally:
             self._busy.discard(name)
 
-    async def _noted(self, profile: Profile, state: State, why: str | None, fence: Fence) -> State:
+    async def _noted(self, profile: Profile, why: str | None, fence: Fence) -> None:
         """Say how the deliveries of a profile go, after another one."""
-        left_out = (await self._book.state(profile.name)).left_out
-        state = replace(state, left_out=left_out)
+        # Meanwhile somebody may have said that it is to be tried again, or may have left something out.
+        state = await self._book.state(profile.name)
         if why is None:
             state = delivered(state, self._now())
         else:
@@ -145,4 +145,3 @@ class Courier:
                 failures=state.failures,
             )
         await self._book.set_state(profile.name, state, fence=fence)
-        return state
