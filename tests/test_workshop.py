@@ -332,7 +332,17 @@ def test_the_same_file_again() -> None:
 
 
 def test_the_same_damaged_file_again() -> None:
-    """Of a file that is damaged other things may be found elsewhere, so that it is read there again."""
+    """What was refused is read a second time, since that may have been by chance, and then no more."""
+    urls = [f"http://{host}.test/bees.pdf" for host in "abcd"]
+    documents, given = _documents([_came(url, "application/pdf", b"%PDF-1.4\n" + bytes(999)) for url in urls])
+    assert given == urls[:2]
+    assert documents[0] is not None
+    assert documents[0].refused
+    assert documents == [documents[0]] * 4
+
+
+def test_the_same_damaged_feed_again() -> None:
+    """Of a feed that is damaged other things may be found elsewhere, so that it is read there again."""
     damaged = b"<rss><channel><title>A & B</title><item><link>a.html</link></item></channel></rss>"
     urls = ["ftp://a.test/feed.rss", "http://a.test/feed.rss", "http://b.test/feed.rss"]
     documents, given = _documents([_came(url, "application/rss+xml", damaged) for url in urls])

@@ -4,8 +4,9 @@ Meanwhile they count as unread, so no more pages come than can be read. The work
 of them: a crawl of HTML has none.
 
 The same files lie on many sites. One that was read under the same name, with the same content type and below
-the same top-level domain, and neither links to anything nor contains anything, is not read again; unless it
-was refused.
+the same top-level domain, and neither links to anything nor contains anything, is not read again. One that
+was refused is read a second time, since memory may have been short by chance; and a feed always, since
+what is found of a damaged one depends on where it lies.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from gcs.gatherer.visit import Visitor
 from gcs.summary.members import Read
 from gcs.summary.names import name_of
 from gcs.summary.pipeline import top_level
+from gcs.summary.recognise import FEEDS
 from gcs.summary.records import Document
 from gcs.world import World
 
@@ -62,6 +64,8 @@ class Apart:
         self._lot = trio.lowlevel.ParkingLot()
         self._workshop: Workshop | None = None
         self._known: OrderedDict[_Body, Document] = OrderedDict()
+        self._refused: OrderedDict[_Body, Document] = OrderedDict()
+        """Those that were refused once."""
         self.count = 0
         """Visits that have not come back yet."""
         # Who wants nothing but the links of pages has no use for what else there is.
@@ -129,12 +133,19 @@ class Apart:
             return found
         lost = workshop.lost
         read = await workshop.read(body, url=url, content_type=content_type, level=self._settings.level)
-        document = read.document
-        # What a plug-in says may depend on the whole URL, and so may what can be had of something damaged;
-        # a process may be lost by chance, and memory may be short by chance.
-        is_lasting = not (self._visitor.has_plugins or document.refused) and workshop.lost == lost
-        if is_lasting and not read.members and not document.hrefs:
-            self._known[asked] = document
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
+        # What a plug-in says may depend on the whole URL, and a process may be lost by chance.
+        if not self._visitor.has_plugins and workshop.lost == lost and _is_lasting(read):
+            self._remember(asked, read.document)
         return read
+
+    def _remember(self, asked: _Body, document: Document) -> None:
+        is_sure = not document.refused or self._refused.pop(asked, None) == document
+        table = self._known if is_sure else self._refused
+        table[asked] = document
+        if len(table) > REMEMBERED:
+            table.popitem(last=False)
+
+
+def _is_lasting(read: Read) -> bool:
+    """Whether what was read depends on nothing but what `_Body` has."""
+    return not (read.members or read.document.hrefs) and read.document.format not in FEEDS

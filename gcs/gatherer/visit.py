@@ -29,10 +29,9 @@ from gcs.store.records import FIRST, SEED, Again, Found, State
 from gcs.summary import Level, Plugins, read, registry
 from gcs.summary.directives import is_followed, of_header
 from gcs.summary.plugins import NONE
-from gcs.summary.recognise import recognise
+from gcs.summary.recognise import FEEDS, recognise
 from gcs.summary.records import Document
 
-_FEEDS: Final = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml"})
 MAX_HOPS: Final = 10
 """Redirects in a row that are followed; more are a circle that grows."""
 _REMEMBERED_HOPS: Final = 10_000
@@ -269,7 +268,7 @@ class Visitor:
         if "x-robots-tag" in response.headers:
             said = of_header(response.headers["x-robots-tag"], self._agent)
             noindex, nofollow = noindex or said.noindex, nofollow or said.nofollow
-        if self._heeds_feeds and document.format in _FEEDS:
+        if self._heeds_feeds and document.format in FEEDS:
             visit.hints = self._dates(visit.job, sitemaps.parse(response.body, visit.job.url))
         visit.keep = not noindex
         if noindex:

@@ -28,6 +28,7 @@ OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """What Office files until 2003 begin with."""
 
 MARKUP: Final = frozenset({HTML, XHTML, "application/vnd.wap.xhtml+xml"})
+FEEDS: Final = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml"})
 
 _HEAD_BYTES = 1024
 _SIGNATURE_BYTES = 8192
