@@ -28,6 +28,8 @@ class Served:
     asked: list[str] = field(default_factory=list)
     connections: int = 0
     passwords: list[str] = field(default_factory=list)
+    stalls: threading.Event | None = None
+    """What it waits for before it says what something is."""
 
     @property
     def known_hosts(self) -> str:
@@ -117,6 +119,8 @@ def _files(served: Served) -> type[SFTPServerInterface]:
 
         def lstat(self, path: str) -> SFTPAttributes | int:
             """What is there."""
+            if served.stalls is not None:
+                served.stalls.wait()
             try:
                 return SFTPAttributes.from_stat(os.lstat(place(path)))
             except OSError as error:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from html import unescape
 from pathlib import Path
 
 import paramiko
 import pytest
+import trio
 
 from gcs.core.sources import Logins
 from gcs.core.urls import key
@@ -121,6 +123,24 @@ async def test_long_files(served: Served) -> None:
         assert (len(found.body), found.truncated) == (50_000, "length")
     asking.close()
     assert served.connections == 1
+
+
+async def test_a_server_that_stalls(served: Served) -> None:
+    """A question that is given up ends its thread, and the next one is asked over another connection."""
+    asking = client(served)
+    served.stalls = stalled = threading.Event()
+    with trio.move_on_after(1):
+        await ask(asking, served, "/docs/c")
+    served.stalls = None
+    with trio.fail_after(10):
+        assert (await ask(asking, served, "/docs/c")).status == 200
+        asking.close()
+        while any(  # noqa: ASYNC110 - threads set no events of ours
+            each.name.startswith("answer from") for each in threading.enumerate()
+        ):
+            await trio.sleep(0.01)
+    stalled.set()
+    assert served.connections == 2
 
 
 class TestWhoIsWho:

@@ -79,10 +79,9 @@ class SftpServers:
         self._known_hosts, self._key = known_hosts, key
         self._max_body_bytes, self._timeout_s = max_body_bytes, timeout_s
         self._servers: dict[Origin, _Server] = {}
-        self._limits: dict[Origin, trio.CapacityLimiter] = {}
 
     async def fetch(self, url: str, conditions: Conditions) -> Outcome:
-        """The answer to a canonical URL; when cancelled, the question under way is left to end by itself."""
+        """The answer to a canonical URL; when cancelled, the connection is closed, and so ends its thread."""
         origin, _ = Origin.split(url)
         found = await self._addresses(origin.host)
         if isinstance(found, Failure):
@@ -97,10 +96,16 @@ class SftpServers:
             server = self._servers[origin] = _Server(
                 origin, login, self._known_hosts, self._key, self._max_body_bytes, self._timeout_s
             )
-        limit = self._limits.setdefault(origin, trio.CapacityLimiter(1))
-        return await trio.to_thread.run_sync(
-            server.answer, url, conditions, found, abandon_on_cancel=True, limiter=limit
-        )
+        try:
+            return await trio.to_thread.run_sync(
+                server.answer, url, conditions, found, abandon_on_cancel=True, limiter=server.limiter
+            )
+        except trio.Cancelled:
+            # Others do not wait for the thread: it may be about to connect, which takes its time.
+            if self._servers.get(origin) is server:
+                del self._servers[origin]
+            server.close()
+            raise
 
     def close(self) -> None:
         """Close all connections."""
@@ -122,6 +127,8 @@ class _Server:
     ) -> None:
         self._origin, self._login, self._known_hosts, self._key = origin, login, known_hosts, key
         self._max_body_bytes, self._timeout_s = max_body_bytes, timeout_s
+        self.limiter = trio.CapacityLimiter(1)
+        self._is_closed = False
         self._client: SSHClient | None = None
         self._files: SFTPClient | None = None
         self._listed: tuple[bytes, float, Sequence[bytes]] = (b"", 0.0, ())
@@ -131,7 +138,7 @@ class _Server:
         """The answer to a canonical URL, at once."""
         was_open = self._files is not None
         outcome = self._asked(url, conditions, addresses)
-        if was_open and isinstance(outcome, Failure):
+        if was_open and isinstance(outcome, Failure) and not self._is_closed:
             # The server may have closed a connection that was idle.
             outcome = self._asked(url, conditions, addresses)
         return outcome
@@ -147,7 +154,7 @@ class _Server:
         except (OSError, EOFError, SSHException) as error:
             if self._files is not None and isinstance(error, OSError) and error.errno in _STATUS:
                 return response(_STATUS[error.errno])
-            self.close()
+            self._drop()
             why = str(error) or type(error).__name__
             return Failure(Reason.CONNECT, f"The SSH server cannot be asked: {why.rstrip('.')}.")
 
@@ -171,7 +178,10 @@ class _Server:
             timeout=self._timeout_s,
             banner_timeout=self._timeout_s,
             auth_timeout=self._timeout_s,
+            channel_timeout=self._timeout_s,
         )
+        if self._is_closed:
+            raise EOFError("it is not asked any more")
         self._files = files = client.open_sftp()
         channel = files.get_channel()
         assert channel is not None
@@ -187,7 +197,11 @@ class _Server:
         return socket.create_connection((addresses[-1], port), share_s)
 
     def close(self) -> None:
-        """Close the connection; who asks over it is told so."""
+        """Close the connection for good; who asks over it is told so, and makes no other."""
+        self._is_closed = True
+        self._drop()
+
+    def _drop(self) -> None:
         client, self._client, self._files = self._client, None, None
         if client is not None:
             client.close()
