@@ -12,6 +12,8 @@ from pathlib import Path
 import paramiko
 import pytest
 import trio
+from paramiko import SFTPServer
+from paramiko.sftp import CMD_ATTRS
 
 from gcs.core.sources import Logins
 from gcs.core.urls import key
@@ -141,6 +143,44 @@ async def test_a_server_that_stalls(served: Served) -> None:
             await trio.sleep(0.01)
     stalled.set()
     assert served.connections == 2
+
+
+async def test_an_error_of_the_disk(served: Served) -> None:
+    """What a server fails to read is its own failure, and nothing that the connection is given up for."""
+    served.broken = "/c"
+    asking = client(served)
+    for _ in range(2):
+        assert (await ask(asking, served, "/docs/c")).status == 500
+    assert (await ask(asking, served, "/a%20b.txt")).status == 200
+    asking.close()
+    assert served.connections == 1
+
+
+async def test_names_that_cannot_be_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory with a name that is not UTF-8 is a failure of its own, and its answers are not read on."""
+
+    def listed(*_: object) -> None:
+        b"\xff".decode()
+
+    monkeypatch.setattr(paramiko.SFTPClient, "listdir_iter", listed)
+    asking = client(served)
+    assert (await ask(asking, served, "/docs/")).status == 500
+    assert (await ask(asking, served, "/a%20b.txt")).status == 200
+    asking.close()
+    assert served.connections == 2
+
+
+async def test_garbage(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers in another way than SFTP has it cannot be asked."""
+
+    def attributes(server: SFTPServer, number: int, *_: object) -> None:
+        server._response(number, CMD_ATTRS, 0)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(SFTPServer, "_send_handle_response", attributes)
+    asking = client(served)
+    found = await asking.fetch(f"sftp://127.0.0.1:{served.port}/docs/", Conditions())
+    asking.close()
+    assert isinstance(found, Failure), found
 
 
 class TestWhoIsWho:

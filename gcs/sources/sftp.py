@@ -16,6 +16,7 @@ import errno
 import logging
 import socket
 import stat
+import struct
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -144,19 +145,28 @@ class _Server:
         return outcome
 
     def _asked(self, url: str, conditions: Conditions, addresses: Sequence[str]) -> Outcome:
-        from paramiko import SSHException
+        from paramiko import SFTPError, SSHException
 
         try:
             files = self._files or self._connect(addresses)
             return self._answer(files, url, conditions)
-        except UnicodeDecodeError:
-            return response(500)  # a name that paramiko cannot read
-        except (OSError, EOFError, SSHException) as error:
-            if self._files is not None and isinstance(error, OSError) and error.errno in _STATUS:
-                return response(_STATUS[error.errno])
+        except (OSError, EOFError, SSHException, SFTPError, ValueError, struct.error) as error:
+            if (status := self._status(error)) is not None:
+                return response(status)
+            is_odd_name = self._files is not None and isinstance(error, UnicodeDecodeError)
             self._drop()
+            if is_odd_name:
+                return response(500)  # paramiko cannot read it, and has left answers behind it unread
             why = str(error) or type(error).__name__
             return Failure(Reason.CONNECT, f"The SSH server cannot be asked: {why.rstrip('.')}.")
+
+    def _status(self, error: Exception) -> int | None:
+        """What it means that a server refuses something; None where it is the connection that fails."""
+        channel = self._files.get_channel() if self._files is not None else None
+        if channel is None or channel.closed or not isinstance(error, OSError):
+            return None
+        # Whatever a server has no word for, such as an error of its disk, comes without a number.
+        return 500 if type(error) is OSError and error.errno is None else _STATUS.get(error.errno or 0)
 
     def _connect(self, addresses: Sequence[str]) -> SFTPClient:
         from paramiko import RejectPolicy, SSHClient
