@@ -239,14 +239,23 @@ class TestWhoIsWho:
         assert served.connections == 0
 
     def test_settings(self, tmp_path: Path) -> None:
-        """Without a file of known hosts nothing is begun."""
-        for known_hosts in (None, tmp_path / "none"):
-            with pytest.raises(ConfigError, match=r"sources\.known_hosts"):
+        """Without a file of known hosts, or a key that was named, nothing is begun."""
+        (tmp_path / "bad").write_text("host.example ssh-ed25519 A\n")
+        (tmp_path / "binary").write_bytes(b"\xff\x00")
+        (tmp_path / "good").touch()
+        for known_hosts, ssh_key, setting in (
+            (None, None, "known_hosts"),
+            (tmp_path / "none", None, "known_hosts"),
+            (tmp_path / "bad", None, "known_hosts"),
+            (tmp_path / "binary", None, "known_hosts"),
+            (tmp_path / "good", tmp_path / "none", "ssh_key"),
+        ):
+            with pytest.raises(ConfigError, match=rf"sources\.{setting}"):
                 SftpServers(
                     loopback,
                     Logins(),
                     known_hosts=known_hosts,
-                    key=None,
+                    key=ssh_key,
                     max_body_bytes=1,
                     timeout_s=1.0,
                 )

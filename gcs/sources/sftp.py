@@ -67,13 +67,18 @@ class SftpServers:
             )
         try:
             import paramiko
+            from paramiko.hostkeys import InvalidHostKey
         except ImportError:
             raise ConfigError("sources.sftp needs paramiko: pip install 'gcs[sftp]'.") from None
+        _check("known_hosts", known_hosts)
         try:
             paramiko.HostKeys(str(known_hosts))
-        except OSError as error:
-            what = f"sources.known_hosts: {known_hosts} cannot be read"
-            raise ConfigError(f"{what}: {error.strerror}.") from None
+        except (ValueError, InvalidHostKey):
+            raise ConfigError(
+                f"sources.known_hosts: {known_hosts} has a line that is not as ssh writes them."
+            ) from None
+        if key is not None:
+            _check("ssh_key", key)
         # It says with tracebacks what is an answer here.
         logging.getLogger("paramiko").setLevel(logging.CRITICAL)
         self._addresses, self._logins = addresses, logins
@@ -258,6 +263,14 @@ class _Server:
         ]
         body = page(shown(path.rstrip(b"/") + b"/"), links, more=more)
         return response(200, body, content_type=HTML, etag=etag, modified=info.st_mtime)
+
+
+def _check(setting: str, path: Path) -> None:
+    """Raise ConfigError for a file that cannot be read."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(f"sources.{setting}: {path} cannot be read: {error.strerror}.") from None
 
 
 def _name(entry: SFTPAttributes) -> bytes:
