@@ -360,6 +360,15 @@ class TestHostile:
         assert isinstance(found, Failure)
         assert found.reason is Reason.CONNECT
 
+    @pytest.mark.parametrize(("code", "status"), [(450, 500), (451, 500), (501, 404), (550, 404), (532, 403)])
+    async def test_what_is_about_one_directory(self, code: int, status: int) -> None:
+        """A server that refuses one thing answers, and is not taken for one that cannot be asked."""
+        found = await self.ask(
+            *(b"220 hello\r\n", b"230 in\r\n", b"200 ok\r\n", b"%d no\r\n" % code), path="/docs/"
+        )
+        assert isinstance(found, Response), found
+        assert found.status == status
+
     async def test_words_before_tls(self) -> None:
         """What somebody says before TLS has begun is not taken for what the server says in it."""
         found = await self.ask(b"220 hello\r\n", b"234 go on\r\n200 ok\r\n", logins=["ann:secret@127.0.0.1"])

@@ -33,7 +33,10 @@ _SETTLED_S: Final = 60.0
 """A time that is more recent proves nothing: there may be another change within it, and clocks differ."""
 _LISTED_S: Final = 300.0
 """For how long the pieces of a directory are of one listing."""
-_NOT_THERE: Final = frozenset({550, 551, 553})
+_NOT_THERE: Final = frozenset({500, 501, 550, 551, 553})
+"""Some take a name that they do not like for a wrong command."""
+_NOT_NOW: Final = frozenset({450, 451, 452})
+"""What it fails at is this file: that says nothing of others."""
 _NOT_ALLOWED: Final = frozenset({530, 532, 534})
 _WORKING = re.compile(rb'257 "(/(?:[^"]|"")*)"')
 
@@ -193,4 +196,6 @@ def _refused(reply: Reply) -> Outcome:
         return response(404)
     if reply.code in _NOT_ALLOWED:
         return response(403)
+    if reply.code in _NOT_NOW:
+        return response(500)
     return Failure(Reason.CONNECT, f"The FTP server says {reply.code}.")
