@@ -21,7 +21,8 @@ from gcs.fetch.outcome import Failure, Outcome, Reason, Response
 from gcs.sources import answers
 from gcs.sources.answers import Conditions
 from gcs.sources.chosen import named
-from gcs.sources.ftpservers import FtpServers
+from gcs.sources.ftp import Received, Reply
+from gcs.sources.ftpservers import FtpServers, _entries
 from gcs.store.store import Store
 from tests.crawling import configured, crawl, gcs
 from tests.filetree import plant
@@ -157,6 +158,25 @@ async def test_long_files(root: Path) -> None:
             assert (found.body, found.truncated) == (b"x" * 1000, "length")
         await asking.aclose()
     assert served.connections == 2
+
+
+async def test_long_listings(root: Path) -> None:
+    """Of a listing that is too long the first lines are read, and none of them by half."""
+    for number in range(100):
+        (root / "docs" / f"{number:03}-{'x' * 40}").touch()
+    with serve(root) as served:
+        for most in range(4000, 4120, 20):
+            asking = client(max_body_bytes=most)
+            found = await ask(asking, f"ftp://127.0.0.1:{served.port}/docs/")
+            await asking.aclose()
+            assert found.truncated == "length"
+            assert {len(href) for href in hrefs(found)} - {len("./c")} == {len(f"./000-{'x' * 40}")}
+
+
+def test_lines_that_are_no_entries() -> None:
+    """A line that is longer than any name is not read."""
+    found = Received(Reply(226, ()), b"type=file; a\r\ntype=file; " + b"b" * 20_000 + b"\r\ntype=dir; c\r\n")
+    assert _entries(found, b"/", from_facts).names == [b"a", b"c/"]
 
 
 async def test_an_idle_connection_that_was_closed(root: Path) -> None:
