@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 import trio
 
 from gcs import doctor
@@ -110,6 +111,18 @@ async def test_a_source_that_hangs() -> None:
     found = await asked(Scripted(None)).fetch(FILES, "/a")
     assert isinstance(found, Failure)
     assert (found.reason, found.total_s) == (Reason.TIMEOUT, 60.0)
+
+
+async def test_why_a_source_cannot_be_asked() -> None:
+    """Why a source cannot be asked is said once, and no control characters of a server's with it."""
+    said = ["not \x1b[2Jknown", "not \x1b[2Jknown", "gone" * 1000]
+    here = asked(Scripted(lambda *_: Failure(Reason.CONNECT, said.pop(0))))
+    with structlog.testing.capture_logs() as logs:
+        here._log = structlog.get_logger()
+        for _ in range(3):
+            await here.fetch(FILES, "/a")
+    assert [entry["why"][:20] for entry in logs] == ["not \ufffd[2Jknown", "gone" * 5]
+    assert len(logs[-1]["why"]) < 1000
 
 
 async def test_a_failure_has_its_time() -> None:

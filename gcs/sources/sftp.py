@@ -162,7 +162,8 @@ class _Server:
             self._drop()
             if is_odd_name:
                 return response(500)  # paramiko cannot read it, and has left answers behind it unread
-            why = str(error) or type(error).__name__
+            why = "it took too long" if isinstance(error, TimeoutError) else str(error)
+            why = why or type(error).__name__
             return Failure(Reason.CONNECT, f"The SSH server cannot be asked: {why.rstrip('.')}.")
 
     def _status(self, error: Exception) -> int | None:
