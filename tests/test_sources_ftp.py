@@ -380,6 +380,12 @@ class TestHostile:
         assert isinstance(found, Failure)
         assert found.reason is Reason.CONNECT
 
+    async def test_a_reply_of_long_lines(self) -> None:
+        """A reply of many long lines is not read to its end."""
+        found = await self.ask(b"220-hello\r\n" + (b"x" * 60_000 + b"\r\n") * 30 + b"220 hello\r\n")
+        assert isinstance(found, Failure)
+        assert "without end" in found.detail
+
     @pytest.mark.parametrize(("code", "status"), [(450, 500), (451, 500), (501, 404), (550, 404), (532, 403)])
     async def test_what_is_about_one_directory(self, code: int, status: int) -> None:
         """A server that refuses one thing answers, and is not taken for one that cannot be asked."""
