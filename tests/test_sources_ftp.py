@@ -380,6 +380,26 @@ class TestHostile:
         assert isinstance(found, Failure)
         assert found.reason is Reason.CONNECT
 
+    @pytest.mark.parametrize(("code", "status"), [(226, 200), (451, 500), (550, 404)])
+    async def test_how_a_transfer_ends(self, code: int, status: int) -> None:
+        """What a server refuses in the middle of a file is not taken for the file, nor against the server."""
+
+        async def transfer(stream: trio.SocketStream) -> None:
+            async with stream:
+                await stream.send_all(b"one")
+
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listener.socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, transfer, [listener])
+            found = await self.ask(
+                *(b"220 hello\r\n", b"230 in\r\n", b"200 ok\r\n", b"550 no\r\n", b"229 (|||%d|)\r\n" % port),
+                *(b"150 look\r\n%d so\r\n" % code, b"550 no directory\r\n"),
+            )
+            nursery.cancel_scope.cancel()
+        assert isinstance(found, Response), found
+        assert (found.status, found.body) == (status, b"one" if status == 200 else b"")
+
     async def test_a_reply_of_long_lines(self) -> None:
         """A reply of many long lines is not read to its end."""
         found = await self.ask(b"220-hello\r\n" + (b"x" * 60_000 + b"\r\n") * 30 + b"220 hello\r\n")

@@ -42,7 +42,7 @@ class Reply(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What was transferred, and how the server began, or refused."""
+    """What was transferred, and how the server began, or refused at last."""
 
     reply: Reply
     body: bytes = b""
@@ -146,7 +146,10 @@ class Connection(Lines):
             await trio.aclose_forcefully(stream)
         if len(body) > most_bytes:
             return Received(reply, bytes(body[:most_bytes]), is_cut=True)
-        if (ended := await self.reply()).code not in (226, 250):
+        ended = await self.reply()
+        if ended.code >= 400:
+            return Received(ended)
+        if ended.code not in (226, 250):
             raise ServerError(f"it did not transfer all: {ended.code}")
         return Received(reply, bytes(body))
 
