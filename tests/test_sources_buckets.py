@@ -67,6 +67,18 @@ def hrefs(found: Response) -> list[str]:
     return [unescape(each) for each in re.findall(r'href="([^"]*)"', found.body.decode())]
 
 
+@pytest.mark.parametrize("encodes", [True, False])
+async def test_odd_names(*, encodes: bool) -> None:
+    """Names with a plus, a space or a percent sign are found, also at a server that encodes nothing."""
+    objects = {"a+b": b"one", "a b": b"two", "100%41": b"three", "<ü>/c": b"four"}
+    with serve("archive", Bucket(objects, encodes=encodes)) as bucket:
+        async with asking(bucket.port) as source:
+            listed = hrefs(await ask(source, "/"))
+            assert listed == ["./100%2541", "./%3C%C3%BC%3E/", "./a%20b", "./a+b"]
+            bodies = [(await ask(source, href[1:])).body for href in listed if not href.endswith("/")]
+    assert bodies == [b"three", b"two", b"one"]
+
+
 @pytest.mark.parametrize("key", [None, KEY])
 async def test_lists_and_objects(key: tuple[str, str] | None) -> None:
     """A bucket lists what it has up to the next slash, and an object is its bytes, signed or not."""

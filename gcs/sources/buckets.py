@@ -147,8 +147,8 @@ def _read(body: bytes, prefix: bytes) -> _Page:
     """What an answer lists; raises ExpatError, or ValueError for what is no list."""
     steps: list[str] = []
     texts: list[str] = []
-    found: list[bytes] = []
-    more = ""
+    found: list[str] = []
+    more = encoding = ""
 
     def start(name: str, _: object) -> None:
         if len(steps) > _DEEPEST or (not steps and name != "ListBucketResult"):
@@ -157,11 +157,12 @@ def _read(body: bytes, prefix: bytes) -> _Page:
         texts.clear()
 
     def end(_: str) -> None:
-        nonlocal more
+        nonlocal more, encoding
         text = "".join(texts)
         if steps[1:] in (["Contents", "Key"], ["CommonPrefixes", "Prefix"]):
-            # A plus stands for a space, as in forms.
-            found.append(unquote_to_bytes(text.replace("+", " ")).removeprefix(prefix))
+            found.append(text)
+        elif steps[1:] == ["EncodingType"]:
+            encoding = text
         elif steps[1:] == ["NextContinuationToken"]:
             more = text
         steps.pop()
@@ -174,7 +175,11 @@ def _read(body: bytes, prefix: bytes) -> _Page:
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = texts.append
     parser.Parse(body, True)  # noqa: FBT003 - it takes no names
-    return _Page(sorted(filter(_is_name, found)), more)
+    # Some servers encode nothing, whatever they are asked for. With the others a plus stands for a space.
+    decoded = (
+        unquote_to_bytes(each.replace("+", " ")) if encoding == "url" else each.encode() for each in found
+    )
+    return _Page(sorted(filter(_is_name, (name.removeprefix(prefix) for name in decoded))), more)
 
 
 def _is_name(name: bytes) -> bool:
