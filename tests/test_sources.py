@@ -14,9 +14,10 @@ from gcs import doctor
 from gcs.config import Config
 from gcs.core.sources import Logins, Reach, Schedule
 from gcs.doctor import Grade
-from gcs.errors import ConfigError
+from gcs.errors import ConfigError, UsageError
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
 from gcs.fetch.transport import Transport
+from gcs.gatherer.seeds import seed_url, targets_of, without_login
 from gcs.sources.answers import Conditions, response
 from gcs.sources.chosen import asking, lack, logins_of, named, needs, path_of, reach_of, schedule_of
 from gcs.sources.fetching import Sources
@@ -240,3 +241,15 @@ def test_doctor(tmp_path: Path) -> None:
     """`gcs doctor` says which directories can be read, and which are not there."""
     found = list(doctor.files(configured(files=(str(tmp_path), f"{tmp_path}/none"))))
     assert [each.grade for each in found] == [Grade.OK, Grade.ERROR]
+
+
+@pytest.mark.parametrize("url", ["ftp://ann:p@ss/w:1@host.example/pub", "sftp://ann:p@ss/w:1@h.example/"])
+def test_a_password_in_a_seed(url: str) -> None:
+    """A seed with a password is refused with where that belongs, and the password is not said again."""
+    with pytest.raises(UsageError, match="cannot be crawled") as refused:
+        seed_url(targets_of(configured()), url)
+    assert "w:1" not in str(refused.value)
+    with pytest.raises(UsageError, match=r"sources\.logins") as refused:
+        seed_url(targets_of(configured()), "ftp://ann:secret@host.example/pub")
+    assert "secret" not in str(refused.value)
+    assert without_login("http://a.example/b") == "http://a.example/b"
