@@ -30,6 +30,8 @@ class Bucket:
     region: str = "us-east-1"
     most: int = 1000
     """Names of one answer."""
+    encodes: bool = True
+    """Whether names are encoded where that is asked for."""
     port: int = 0
     asked: list[str] = field(default_factory=list)
 
@@ -137,9 +139,11 @@ def _listing(bucket: Bucket, query: dict[str, str]) -> str:
             break
         last = group or key
         (groups if group else keys).append(last)
-    lines = [f"<Prefix>{quote(prefix)}</Prefix><IsTruncated>{str(more).lower()}</IsTruncated>"]
-    lines += [f"<Contents><Key>{_coded(key)}</Key><Size>1</Size></Contents>" for key in keys]
-    lines += [f"<CommonPrefixes><Prefix>{_coded(each)}</Prefix></CommonPrefixes>" for each in groups]
+    coded = _coded if bucket.encodes else escape
+    lines = [f"<Prefix>{coded(prefix)}</Prefix><IsTruncated>{str(more).lower()}</IsTruncated>"]
+    lines += ["<EncodingType>url</EncodingType>"] * bucket.encodes
+    lines += [f"<Contents><Key>{coded(key)}</Key><Size>1</Size></Contents>" for key in keys]
+    lines += [f"<CommonPrefixes><Prefix>{coded(each)}</Prefix></CommonPrefixes>" for each in groups]
     if more:
         lines.append(f"<NextContinuationToken>{escape(last)}</NextContinuationToken>")
     space = "http://s3.amazonaws.com/doc/2006-03-01/"

@@ -13,6 +13,7 @@ from pathlib import Path
 import paramiko
 from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface
 from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
+from paramiko.sftp import SFTP_FAILURE
 
 
 @dataclass
@@ -28,6 +29,10 @@ class Served:
     asked: list[str] = field(default_factory=list)
     connections: int = 0
     passwords: list[str] = field(default_factory=list)
+    broken: str = ""
+    """The end of the path of what its disk cannot read."""
+    stalls: threading.Event | None = None
+    """What it waits for before it says what something is."""
 
     @property
     def known_hosts(self) -> str:
@@ -117,6 +122,8 @@ def _files(served: Served) -> type[SFTPServerInterface]:
 
         def lstat(self, path: str) -> SFTPAttributes | int:
             """What is there."""
+            if served.stalls is not None:
+                served.stalls.wait()
             try:
                 return SFTPAttributes.from_stat(os.lstat(place(path)))
             except OSError as error:
@@ -125,6 +132,8 @@ def _files(served: Served) -> type[SFTPServerInterface]:
         def open(self, path: str, flags: int, attr: SFTPAttributes) -> SFTPHandle | int:
             """A file."""
             served.asked.append(f"open {path}")
+            if served.broken and path.endswith(served.broken):
+                return SFTP_FAILURE
             try:
                 handle = SFTPHandle(flags)
                 handle.readfile = Path(place(path)).open("rb")  # type: ignore[attr-defined] # noqa: SIM115 - it closes it

@@ -7,15 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 import trio
 
 from gcs import doctor
 from gcs.config import Config
 from gcs.core.sources import Logins, Reach, Schedule
 from gcs.doctor import Grade
-from gcs.errors import ConfigError
+from gcs.errors import ConfigError, UsageError
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
 from gcs.fetch.transport import Transport
+from gcs.gatherer.seeds import seed_url, targets_of, without_login
 from gcs.sources.answers import Conditions, response
 from gcs.sources.chosen import asking, lack, logins_of, named, needs, path_of, reach_of, schedule_of
 from gcs.sources.fetching import Sources
@@ -110,6 +112,18 @@ async def test_a_source_that_hangs() -> None:
     found = await asked(Scripted(None)).fetch(FILES, "/a")
     assert isinstance(found, Failure)
     assert (found.reason, found.total_s) == (Reason.TIMEOUT, 60.0)
+
+
+async def test_why_a_source_cannot_be_asked() -> None:
+    """Why a source cannot be asked is said once, and no control characters of a server's with it."""
+    said = ["not \x1b[2Jknown", "not \x1b[2Jknown", "gone" * 1000]
+    here = asked(Scripted(lambda *_: Failure(Reason.CONNECT, said.pop(0))))
+    with structlog.testing.capture_logs() as logs:
+        here._log = structlog.get_logger()
+        for _ in range(3):
+            await here.fetch(FILES, "/a")
+    assert [entry["why"][:20] for entry in logs] == ["not \ufffd[2Jknown", "gone" * 5]
+    assert len(logs[-1]["why"]) < 1000
 
 
 async def test_a_failure_has_its_time() -> None:
@@ -227,3 +241,15 @@ def test_doctor(tmp_path: Path) -> None:
     """`gcs doctor` says which directories can be read, and which are not there."""
     found = list(doctor.files(configured(files=(str(tmp_path), f"{tmp_path}/none"))))
     assert [each.grade for each in found] == [Grade.OK, Grade.ERROR]
+
+
+@pytest.mark.parametrize("url", ["ftp://ann:p@ss/w:1@host.example/pub", "sftp://ann:p@ss/w:1@h.example/"])
+def test_a_password_in_a_seed(url: str) -> None:
+    """A seed with a password is refused with where that belongs, and the password is not said again."""
+    with pytest.raises(UsageError, match="cannot be crawled") as refused:
+        seed_url(targets_of(configured()), url)
+    assert "w:1" not in str(refused.value)
+    with pytest.raises(UsageError, match=r"sources\.logins") as refused:
+        seed_url(targets_of(configured()), "ftp://ann:secret@host.example/pub")
+    assert "secret" not in str(refused.value)
+    assert without_login("http://a.example/b") == "http://a.example/b"

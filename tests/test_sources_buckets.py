@@ -67,6 +67,18 @@ def hrefs(found: Response) -> list[str]:
     return [unescape(each) for each in re.findall(r'href="([^"]*)"', found.body.decode())]
 
 
+@pytest.mark.parametrize("encodes", [True, False])
+async def test_odd_names(*, encodes: bool) -> None:
+    """Names with a plus, a space or a percent sign are found, also at a server that encodes nothing."""
+    objects = {"a+b": b"one", "a b": b"two", "100%41": b"three", "<ü>/c": b"four"}
+    with serve("archive", Bucket(objects, encodes=encodes)) as bucket:
+        async with asking(bucket.port) as source:
+            listed = hrefs(await ask(source, "/"))
+            assert listed == ["./100%2541", "./%3C%C3%BC%3E/", "./a%20b", "./a+b"]
+            bodies = [(await ask(source, href[1:])).body for href in listed if not href.endswith("/")]
+    assert bodies == [b"three", b"two", b"one"]
+
+
 @pytest.mark.parametrize("key", [None, KEY])
 async def test_lists_and_objects(key: tuple[str, str] | None) -> None:
     """A bucket lists what it has up to the next slash, and an object is its bytes, signed or not."""
@@ -131,7 +143,16 @@ async def test_long_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"<a>" * 100_000, b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&d;</a>", b"\xff"]
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"<html></html>",
+        b"<a>" * 100_000,
+        b"<ListBucketResult>" + b"<a>" * 100_000,
+        b"<!DOCTYPE a [<!ENTITY b 'c'>]><ListBucketResult>&b;</ListBucketResult>",
+        b"\xff",
+    ],
 )
 async def test_what_is_no_list(body: bytes) -> None:
     """A server that gives something else than a list of names is in trouble, and nobody else."""
@@ -144,6 +165,19 @@ async def test_what_is_no_list(body: bytes) -> None:
         found = await source.fetch("s3://archive/", Conditions())
     assert isinstance(found, Failure)
     assert found.reason is Reason.PROTOCOL
+
+
+@pytest.mark.parametrize("path", ["/", "/a"])
+async def test_a_server_that_asks_for_time(path: str) -> None:
+    """A server that says after how long it may be asked again is heard."""
+
+    async def handler(peer: Peer) -> None:
+        while await peer.request():
+            await peer.send(b"HTTP/1.1 503 Slow Down\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n")
+
+    async with serve_script(handler) as server, asking(server.port) as source:
+        found = await ask(source, path)
+    assert (found.status, found.headers["retry-after"]) == (503, "120")
 
 
 async def test_an_endpoint_that_may_not_be_asked() -> None:

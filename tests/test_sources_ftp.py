@@ -21,7 +21,8 @@ from gcs.fetch.outcome import Failure, Outcome, Reason, Response
 from gcs.sources import answers
 from gcs.sources.answers import Conditions
 from gcs.sources.chosen import named
-from gcs.sources.ftpservers import FtpServers
+from gcs.sources.ftp import Received, Reply
+from gcs.sources.ftpservers import FtpServers, _entries
 from gcs.store.store import Store
 from tests.crawling import configured, crawl, gcs
 from tests.filetree import plant
@@ -157,6 +158,25 @@ async def test_long_files(root: Path) -> None:
             assert (found.body, found.truncated) == (b"x" * 1000, "length")
         await asking.aclose()
     assert served.connections == 2
+
+
+async def test_long_listings(root: Path) -> None:
+    """Of a listing that is too long the first lines are read, and none of them by half."""
+    for number in range(100):
+        (root / "docs" / f"{number:03}-{'x' * 40}").touch()
+    with serve(root) as served:
+        for most in range(4000, 4120, 20):
+            asking = client(max_body_bytes=most)
+            found = await ask(asking, f"ftp://127.0.0.1:{served.port}/docs/")
+            await asking.aclose()
+            assert found.truncated == "length"
+            assert {len(href) for href in hrefs(found)} - {len("./c")} == {len(f"./000-{'x' * 40}")}
+
+
+def test_lines_that_are_no_entries() -> None:
+    """A line that is longer than any name is not read."""
+    found = Received(Reply(226, ()), b"type=file; a\r\ntype=file; " + b"b" * 20_000 + b"\r\ntype=dir; c\r\n")
+    assert _entries(found, b"/", from_facts).names == [b"a", b"c/"]
 
 
 async def test_an_idle_connection_that_was_closed(root: Path) -> None:
@@ -359,6 +379,41 @@ class TestHostile:
         found = await self.ask(*said)
         assert isinstance(found, Failure)
         assert found.reason is Reason.CONNECT
+
+    @pytest.mark.parametrize(("code", "status"), [(226, 200), (451, 500), (550, 404)])
+    async def test_how_a_transfer_ends(self, code: int, status: int) -> None:
+        """What a server refuses in the middle of a file is not taken for the file, nor against the server."""
+
+        async def transfer(stream: trio.SocketStream) -> None:
+            async with stream:
+                await stream.send_all(b"one")
+
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listener.socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, transfer, [listener])
+            found = await self.ask(
+                *(b"220 hello\r\n", b"230 in\r\n", b"200 ok\r\n", b"550 no\r\n", b"229 (|||%d|)\r\n" % port),
+                *(b"150 look\r\n%d so\r\n" % code, b"550 no directory\r\n"),
+            )
+            nursery.cancel_scope.cancel()
+        assert isinstance(found, Response), found
+        assert (found.status, found.body) == (status, b"one" if status == 200 else b"")
+
+    async def test_a_reply_of_long_lines(self) -> None:
+        """A reply of many long lines is not read to its end."""
+        found = await self.ask(b"220-hello\r\n" + (b"x" * 60_000 + b"\r\n") * 30 + b"220 hello\r\n")
+        assert isinstance(found, Failure)
+        assert "without end" in found.detail
+
+    @pytest.mark.parametrize(("code", "status"), [(450, 500), (451, 500), (501, 404), (550, 404), (532, 403)])
+    async def test_what_is_about_one_directory(self, code: int, status: int) -> None:
+        """A server that refuses one thing answers, and is not taken for one that cannot be asked."""
+        found = await self.ask(
+            *(b"220 hello\r\n", b"230 in\r\n", b"200 ok\r\n", b"%d no\r\n" % code), path="/docs/"
+        )
+        assert isinstance(found, Response), found
+        assert found.status == status
 
     async def test_words_before_tls(self) -> None:
         """What somebody says before TLS has begun is not taken for what the server says in it."""

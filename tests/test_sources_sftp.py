@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from html import unescape
 from pathlib import Path
 
 import paramiko
 import pytest
+import trio
+from paramiko import SFTPServer
+from paramiko.sftp import CMD_ATTRS
 
 from gcs.core.sources import Logins
 from gcs.core.urls import key
@@ -123,6 +127,62 @@ async def test_long_files(served: Served) -> None:
     assert served.connections == 1
 
 
+async def test_a_server_that_stalls(served: Served) -> None:
+    """A question that is given up ends its thread, and the next one is asked over another connection."""
+    asking = client(served)
+    served.stalls = stalled = threading.Event()
+    with trio.move_on_after(1):
+        await ask(asking, served, "/docs/c")
+    served.stalls = None
+    with trio.fail_after(10):
+        assert (await ask(asking, served, "/docs/c")).status == 200
+        asking.close()
+        while any(  # noqa: ASYNC110 - threads set no events of ours
+            each.name.startswith("answer from") for each in threading.enumerate()
+        ):
+            await trio.sleep(0.01)
+    stalled.set()
+    assert served.connections == 2
+
+
+async def test_an_error_of_the_disk(served: Served) -> None:
+    """What a server fails to read is its own failure, and nothing that the connection is given up for."""
+    served.broken = "/c"
+    asking = client(served)
+    for _ in range(2):
+        assert (await ask(asking, served, "/docs/c")).status == 500
+    assert (await ask(asking, served, "/a%20b.txt")).status == 200
+    asking.close()
+    assert served.connections == 1
+
+
+async def test_names_that_cannot_be_read(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory with a name that is not UTF-8 is a failure of its own, and its answers are not read on."""
+
+    def listed(*_: object) -> None:
+        b"\xff".decode()
+
+    monkeypatch.setattr(paramiko.SFTPClient, "listdir_iter", listed)
+    asking = client(served)
+    assert (await ask(asking, served, "/docs/")).status == 500
+    assert (await ask(asking, served, "/a%20b.txt")).status == 200
+    asking.close()
+    assert served.connections == 2
+
+
+async def test_garbage(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers in another way than SFTP has it cannot be asked."""
+
+    def attributes(server: SFTPServer, number: int, *_: object) -> None:
+        server._response(number, CMD_ATTRS, 0)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(SFTPServer, "_send_handle_response", attributes)
+    asking = client(served)
+    found = await asking.fetch(f"sftp://127.0.0.1:{served.port}/docs/", Conditions())
+    asking.close()
+    assert isinstance(found, Failure), found
+
+
 class TestWhoIsWho:
     """Keys of servers, and logins."""
 
@@ -179,14 +239,23 @@ class TestWhoIsWho:
         assert served.connections == 0
 
     def test_settings(self, tmp_path: Path) -> None:
-        """Without a file of known hosts nothing is begun."""
-        for known_hosts in (None, tmp_path / "none"):
-            with pytest.raises(ConfigError, match=r"sources\.known_hosts"):
+        """Without a file of known hosts, or a key that was named, nothing is begun."""
+        (tmp_path / "bad").write_text("host.example ssh-ed25519 A\n")
+        (tmp_path / "binary").write_bytes(b"\xff\x00")
+        (tmp_path / "good").touch()
+        for known_hosts, ssh_key, setting in (
+            (None, None, "known_hosts"),
+            (tmp_path / "none", None, "known_hosts"),
+            (tmp_path / "bad", None, "known_hosts"),
+            (tmp_path / "binary", None, "known_hosts"),
+            (tmp_path / "good", tmp_path / "none", "ssh_key"),
+        ):
+            with pytest.raises(ConfigError, match=rf"sources\.{setting}"):
                 SftpServers(
                     loopback,
                     Logins(),
                     known_hosts=known_hosts,
-                    key=None,
+                    key=ssh_key,
                     max_body_bytes=1,
                     timeout_s=1.0,
                 )

@@ -57,7 +57,7 @@ def form(href: str) -> str:
     scheme, authority, path, query = parts.groups()
     scheme = _ALSO.get(scheme, scheme)
     if "@" in authority:
-        raise ValueError("a user name or password in the URL")
+        raise ValueError("a user name or password in the URL; sources.logins is the place for them")
     path = _path(path)
     after = _after(query) if path.endswith("/") else ""
     return f"{scheme}://{_authority(scheme, authority)}{path}{after}"

@@ -23,6 +23,7 @@ from gcs.gatherer.book import book_of, dropped_of
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node
 from gcs.gatherer.searches import Searches
+from gcs.gatherer.seeds import without_login
 from gcs.gatherer.visit import Visitor
 from gcs.index import FORGOTTEN
 from gcs.index.feed import with_forgotten
@@ -101,7 +102,7 @@ class Orders:
             try:
                 found += self._visitor.seeds([url])
             except Rejected as error:
-                node.log.warning("a seed cannot be crawled", url=url, why=str(error))
+                node.log.warning("a seed cannot be crawled", url=without_login(url), why=str(error))
         own, passed = node.sorted_out(found, always=False)
         await node.crawl.commit(Batch(found=own, passed=passed, told=node.witnesses(own)))
         self._exchange.hurry()

@@ -49,7 +49,7 @@ def seed_url(targets: Targets, text: str) -> str:
         has_scheme = "://" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])", text)
         return targets.seed(text if has_scheme else f"http://{text}").url
     except Rejected as error:
-        raise UsageError(f"{text} cannot be crawled: {error}.") from error
+        raise UsageError(f"{without_login(text)} cannot be crawled: {error}.") from error
 
 
 def target_of(config: Config, text: str) -> Target:
@@ -57,4 +57,11 @@ def target_of(config: Config, text: str) -> Target:
     try:
         return Target(canonical(text if "://" in text else f"http://{text}", cleaning(config)))
     except Rejected as error:
-        raise UsageError(f"{text} cannot be crawled: {error}.") from error
+        raise UsageError(f"{without_login(text)} cannot be crawled: {error}.") from error
+
+
+def without_login(text: str) -> str:
+    """A URL as it may be shown and logged, whatever somebody has written into it."""
+    head, at, rest = text.rpartition("@")
+    scheme, slashes, _ = head.partition("://")
+    return f"{scheme}{slashes}…@{rest}" if at and slashes else text

@@ -41,6 +41,7 @@ def response(
     modified: float | None = None,
     location: str = "",
     truncated: str = "",
+    retry_after: str = "",
 ) -> Response:
     """An answer; when it was asked for, and how long that took, is noted by whoever asked."""
     headers = {"content-type": content_type} if content_type else {}
@@ -50,6 +51,8 @@ def response(
         headers["last-modified"] = formatdate(modified, usegmt=True)
     if location:
         headers["location"] = location
+    if retry_after:
+        headers["retry-after"] = retry_after
     return Response(
         status=status,
         head=b"",

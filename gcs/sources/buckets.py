@@ -21,7 +21,7 @@ from gcs.core.signing import Credentials, headers, target
 from gcs.core.sources import Logins, after, names, spelt
 from gcs.core.urls import canonical
 from gcs.fetch.fetching import Fetching
-from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
+from gcs.fetch.outcome import Failure, Origin, Outcome, Reason, Response
 from gcs.sources.answers import HTML, Conditions, Entry, page, piece, response, shown
 
 _LAST: Final = "\U0010ffff".encode()
@@ -94,7 +94,7 @@ class Buckets:
             if isinstance(below, _Page) and below.names:
                 return response(301, location=f"{url}/")
         if found.status not in (200, 304):
-            return response(found.status)
+            return _refused(found)
         return response(
             found.status,
             found.body,
@@ -131,41 +131,55 @@ class Buckets:
         if isinstance(found, Failure):
             return found
         if found.status != 200:
-            return response(found.status)
+            return _refused(found)
         try:
             return _read(found.body, prefix)
         except (expat.ExpatError, ValueError):
             return Failure(Reason.PROTOCOL, f"The bucket {bucket} gives no list of what is in it.")
 
 
+def _refused(found: Response) -> Response:
+    """An answer that gives nothing, with the time that it asks for."""
+    return response(found.status, retry_after=found.headers.get("retry-after", ""))
+
+
 def _read(body: bytes, prefix: bytes) -> _Page:
     """What an answer lists; raises ExpatError, or ValueError for what is no list."""
     steps: list[str] = []
     texts: list[str] = []
-    found: list[bytes] = []
-    more = ""
+    found: list[str] = []
+    more = encoding = ""
 
     def start(name: str, _: object) -> None:
-        if len(steps) > _DEEPEST:
+        if len(steps) > _DEEPEST or (not steps and name != "ListBucketResult"):
             raise ValueError("it is no list")
         steps.append(name)
         texts.clear()
 
     def end(_: str) -> None:
-        nonlocal more
+        nonlocal more, encoding
         text = "".join(texts)
         if steps[1:] in (["Contents", "Key"], ["CommonPrefixes", "Prefix"]):
-            # A plus stands for a space, as in forms.
-            found.append(unquote_to_bytes(text.replace("+", " ")).removeprefix(prefix))
+            found.append(text)
+        elif steps[1:] == ["EncodingType"]:
+            encoding = text
         elif steps[1:] == ["NextContinuationToken"]:
             more = text
         steps.pop()
 
+    def declared(*_: object) -> None:
+        raise ValueError("a list declares nothing")  # such as names for very long texts
+
     parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = declared
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = texts.append
     parser.Parse(body, True)  # noqa: FBT003 - it takes no names
-    return _Page(sorted(filter(_is_name, found)), more)
+    # Some servers encode nothing, whatever they are asked for. With the others a plus stands for a space.
+    decoded = (
+        unquote_to_bytes(each.replace("+", " ")) if encoding == "url" else each.encode() for each in found
+    )
+    return _Page(sorted(filter(_is_name, (name.removeprefix(prefix) for name in decoded))), more)
 
 
 def _is_name(name: bytes) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 import trio
@@ -16,6 +16,9 @@ from gcs.core.sources import Reach
 from gcs.fetch.fetching import Fetching
 from gcs.fetch.outcome import Failure, Origin, Outcome, Reason
 from gcs.sources.answers import Conditions, response
+
+_MOST_SAID: Final = 300
+"""Of what a server may have said itself."""
 
 
 class Source(Protocol):
@@ -44,6 +47,8 @@ class Sources:
         self._web, self._by_scheme, self._reach = web, by_scheme, reach
         self._log = structlog.get_logger()
         self._timeout_s, self._asks_web = timeout_s, asks_web
+        self._told: dict[Origin, str] = {}
+        """Why a source could not be asked, as it was said last."""
         self.agent = web.agent
 
     async def fetch(
@@ -80,11 +85,19 @@ class Sources:
             outcome = await self._asked(source, url, Conditions.of(headers))
         total_s = trio.current_time() - began
         if outcome is None:
-            return Failure(Reason.TIMEOUT, "No answer came in time.", started=started, total_s=total_s)
+            outcome = Failure(Reason.TIMEOUT, "No answer came in time.")
         if isinstance(outcome, Failure):
+            self._tell(origin, outcome.detail)
             return Failure(outcome.reason, outcome.detail, started=started, total_s=total_s)
         outcome.started, outcome.total_s = started, total_s
         return outcome
+
+    def _tell(self, origin: Origin, why: str) -> None:
+        """Say why a source cannot be asked: whoever has named it can do something about it."""
+        if self._told.get(origin) != why:
+            self._told[origin] = why
+            said = "".join(each if each.isprintable() else "\ufffd" for each in why[:_MOST_SAID])
+            self._log.warning("a source cannot be asked", source=str(origin), why=said)
 
     async def _asked(self, source: Source, url: str, conditions: Conditions) -> Outcome:
         try:

@@ -18,7 +18,8 @@ import trio
 from gcs.sources.lines import PIECE, Lines, ServerError, secured
 
 _MOST_LINES: Final = 1_000
-"""Of one reply."""
+_MOST_BYTES: Final = 1 << 20
+"""Of one reply, both."""
 _FIRST_PORT: Final = 1_024
 """Below it are services that speak something else."""
 _EXTENDED = re.compile(rb"\((.)\1\1(\d{1,5})\1\)")
@@ -41,7 +42,7 @@ class Reply(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What was transferred, and how the server began, or refused."""
+    """What was transferred, and how the server began, or refused at last."""
 
     reply: Reply
     body: bytes = b""
@@ -117,9 +118,11 @@ class Connection(Lines):
         code = lines[0][:3]
         if not (len(code) == 3 and code.isdigit() and lines[0][3:4] in (b"", b" ", b"-")):
             raise ServerError("what it says is not FTP")
+        size_bytes = len(lines[0])
         while lines[0][3:4] == b"-" and not (len(lines) > 1 and lines[-1].startswith(code + b" ")):
             lines.append(await self.line())
-            if len(lines) > _MOST_LINES:
+            size_bytes += len(lines[-1])
+            if len(lines) > _MOST_LINES or size_bytes > _MOST_BYTES:
                 raise ServerError("a reply without end")
         return Reply(int(code), lines)
 
@@ -143,7 +146,10 @@ class Connection(Lines):
             await trio.aclose_forcefully(stream)
         if len(body) > most_bytes:
             return Received(reply, bytes(body[:most_bytes]), is_cut=True)
-        if (ended := await self.reply()).code not in (226, 250):
+        ended = await self.reply()
+        if ended.code >= 400:
+            return Received(ended)
+        if ended.code not in (226, 250):
             raise ServerError(f"it did not transfer all: {ended.code}")
         return Received(reply, bytes(body))
 

@@ -17,9 +17,12 @@ from __future__ import annotations
 import re
 import ssl
 import time
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from posixpath import normpath
 from typing import Final, NamedTuple
+
+import trio
 
 from gcs.core.listings import Listed, from_facts, from_ls, is_name, moment
 from gcs.core.sources import Logins, after, beside, names, spelt
@@ -33,19 +36,34 @@ _SETTLED_S: Final = 60.0
 """A time that is more recent proves nothing: there may be another change within it, and clocks differ."""
 _LISTED_S: Final = 300.0
 """For how long the pieces of a directory are of one listing."""
-_NOT_THERE: Final = frozenset({550, 551, 553})
+_LONGEST_LINE: Final = 16 << 10
+_NOT_THERE: Final = frozenset({500, 501, 550, 551, 553})
+"""Some take a name that they do not like for a wrong command."""
+_NOT_NOW: Final = frozenset({450, 451, 452})
+"""What it fails at is this file: that says nothing of others."""
 _NOT_ALLOWED: Final = frozenset({530, 532, 534})
 _WORKING = re.compile(rb'257 "(/(?:[^"]|"")*)"')
 
 Addresses = Callable[[str], Awaitable[Sequence[str] | Failure]]
 
 
+class _Entries(NamedTuple):
+    """What a directory has."""
+
+    names: Sequence[bytes]
+    """In order, those of directories with a slash at the end."""
+    links: Mapping[bytes, bytes]
+    """Where symbolic links lead, as far as that is said."""
+    again: Sequence[Listed]
+    """Directories that are called as one above them is."""
+
+
 class _Directory(NamedTuple):
-    """The entries of a directory by name, those of directories with a slash at the end."""
+    """The entries of a directory, as they were at some time."""
 
     url: str
     at: float
-    entries: Mapping[bytes, Entry]
+    entries: _Entries
     is_cut: bool
 
 
@@ -122,9 +140,11 @@ class FtpServers:
         found, read = await self._lines(there)
         if found.reply.code >= 400:
             return response(403) if found.reply.code in _NOT_THERE else _refused(found.reply)
-        listed = [each for each in map(read, found.body.splitlines()) if each is not None]
-        kept = [each for each in listed if is_name(each.name) and not await _is_above(there, path, each)]
-        entries = dict(_entry(url, path, each) for each in kept)
+        # Very many lines take seconds.
+        entries = await trio.to_thread.run_sync(_entries, found, path, read)
+        if not found.is_cut:
+            above = {each.name + b"/" for each in entries.again if await _is_above(there, path, each)}
+            entries = entries._replace(names=[name for name in entries.names if name not in above])
         self._listed = made = _Directory(bare, time.monotonic(), entries, found.is_cut)
         return self._piece(made, path, since)
 
@@ -136,10 +156,12 @@ class FtpServers:
         return await there.receive(b"LIST", most_bytes=self._max_body_bytes), from_ls
 
     def _piece(self, directory: _Directory, path: bytes, since: bytes) -> Outcome:
-        later = sorted(name for name in directory.entries if name > since)
-        found, more = piece(later[: 4 * PIECE + 1])
+        listed, links, _ = directory.entries
+        start = bisect_right(listed, since)
+        found, more = piece(listed[start : start + 4 * PIECE + 1])
         title = shown(path.rstrip(b"/") + b"/")
-        body = page(title, [directory.entries[name] for name in found], more=more)
+        entries = [_entry(directory.url, path, name, links.get(name, b"")) for name in found]
+        body = page(title, entries, more=more)
         return response(200, body, content_type=HTML, truncated="length" if directory.is_cut else "")
 
 
@@ -158,9 +180,7 @@ async def _facts(there: Connection, path: bytes) -> Listed | None:
 
 async def _is_above(there: Connection, path: bytes, listed: Listed) -> bool:
     """Whether a directory is one of those above it: in any loop its name comes again in the path."""
-    head, found, _ = (path + b"/").rpartition(b"/" + listed.name + b"/")
-    if not (listed.is_directory and listed.unique and found):
-        return False
+    head, _, _ = (path + b"/").rpartition(b"/" + listed.name + b"/")
     known = await _facts(there, head + b"/" + listed.name)
     return known is not None and known.unique == listed.unique
 
@@ -171,13 +191,26 @@ async def _working(there: Connection) -> bytes:
     return (found[1].replace(b'""', b'"').rstrip(b"/") or b"/") if found else b""
 
 
-def _entry(url: str, path: bytes, listed: Listed) -> tuple[bytes, Entry]:
-    """The name of an entry and its link."""
-    if listed.leads_to:
-        target = normpath(path + b"/" + listed.leads_to) if listed.leads_to[:1] != b"/" else listed.leads_to
-        return listed.name, Entry(beside(url, target), shown(listed.name))
-    slash = "/" * listed.is_directory
-    return listed.name + slash.encode(), Entry(f"./{spelt(listed.name)}{slash}", shown(listed.name) + slash)
+def _entries(found: Received, path: bytes, read: Callable[[bytes], Listed | None]) -> _Entries:
+    """What a listing has; of one that was cut, without the line in which that was."""
+    body = found.body[: found.body.rfind(b"\n") + 1] if found.is_cut else found.body
+    lines = (read(line) for line in body.splitlines() if len(line) <= _LONGEST_LINE)
+    listed = [each for each in lines if each is not None and is_name(each.name)]
+    parts = set(path.split(b"/"))
+    return _Entries(
+        sorted({each.name + b"/" * each.is_directory for each in listed}),
+        {each.name: each.leads_to for each in listed if each.leads_to},
+        [each for each in listed if each.is_directory and each.unique and each.name in parts],
+    )
+
+
+def _entry(url: str, path: bytes, name: bytes, leads_to: bytes) -> Entry:
+    """The link of an entry."""
+    if leads_to:
+        target = normpath(path + b"/" + leads_to) if leads_to[:1] != b"/" else leads_to
+        return Entry(beside(url, target), shown(name))
+    slash = "/" * name.endswith(b"/")
+    return Entry(f"./{spelt(name.removesuffix(b'/'))}{slash}", shown(name))
 
 
 def _etag(known: Listed) -> str:
@@ -193,4 +226,6 @@ def _refused(reply: Reply) -> Outcome:
         return response(404)
     if reply.code in _NOT_ALLOWED:
         return response(403)
+    if reply.code in _NOT_NOW:
+        return response(500)
     return Failure(Reason.CONNECT, f"The FTP server says {reply.code}.")

@@ -48,7 +48,8 @@ class Kept(Generic[C]):
         except (OSError, ServerError, trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError) as error:
             await _drop(connection)
             is_tls = isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError)
-            sentence = f"The {self._what} cannot be asked: {str(error) or type(error).__name__}."
+            why = "it took too long" if isinstance(error, trio.TooSlowError) else str(error)
+            sentence = f"The {self._what} cannot be asked: {why or type(error).__name__}."
             return Failure(Reason.TLS if is_tls else Reason.CONNECT, sentence)
         except BaseException:
             await _drop(connection)

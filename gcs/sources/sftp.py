@@ -16,6 +16,7 @@ import errno
 import logging
 import socket
 import stat
+import struct
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -66,23 +67,27 @@ class SftpServers:
             )
         try:
             import paramiko
+            from paramiko.hostkeys import InvalidHostKey
         except ImportError:
             raise ConfigError("sources.sftp needs paramiko: pip install 'gcs[sftp]'.") from None
+        _check("known_hosts", known_hosts)
         try:
             paramiko.HostKeys(str(known_hosts))
-        except OSError as error:
-            what = f"sources.known_hosts: {known_hosts} cannot be read"
-            raise ConfigError(f"{what}: {error.strerror}.") from None
+        except (ValueError, InvalidHostKey):
+            raise ConfigError(
+                f"sources.known_hosts: {known_hosts} has a line that is not as ssh writes them."
+            ) from None
+        if key is not None:
+            _check("ssh_key", key)
         # It says with tracebacks what is an answer here.
         logging.getLogger("paramiko").setLevel(logging.CRITICAL)
         self._addresses, self._logins = addresses, logins
         self._known_hosts, self._key = known_hosts, key
         self._max_body_bytes, self._timeout_s = max_body_bytes, timeout_s
         self._servers: dict[Origin, _Server] = {}
-        self._limits: dict[Origin, trio.CapacityLimiter] = {}
 
     async def fetch(self, url: str, conditions: Conditions) -> Outcome:
-        """The answer to a canonical URL; when cancelled, the question under way is left to end by itself."""
+        """The answer to a canonical URL; when cancelled, the connection is closed, and so ends its thread."""
         origin, _ = Origin.split(url)
         found = await self._addresses(origin.host)
         if isinstance(found, Failure):
@@ -97,10 +102,16 @@ class SftpServers:
             server = self._servers[origin] = _Server(
                 origin, login, self._known_hosts, self._key, self._max_body_bytes, self._timeout_s
             )
-        limit = self._limits.setdefault(origin, trio.CapacityLimiter(1))
-        return await trio.to_thread.run_sync(
-            server.answer, url, conditions, found, abandon_on_cancel=True, limiter=limit
-        )
+        try:
+            return await trio.to_thread.run_sync(
+                server.answer, url, conditions, found, abandon_on_cancel=True, limiter=server.limiter
+            )
+        except trio.Cancelled:
+            # Others do not wait for the thread: it may be about to connect, which takes its time.
+            if self._servers.get(origin) is server:
+                del self._servers[origin]
+            server.close()
+            raise
 
     def close(self) -> None:
         """Close all connections."""
@@ -122,6 +133,8 @@ class _Server:
     ) -> None:
         self._origin, self._login, self._known_hosts, self._key = origin, login, known_hosts, key
         self._max_body_bytes, self._timeout_s = max_body_bytes, timeout_s
+        self.limiter = trio.CapacityLimiter(1)
+        self._is_closed = False
         self._client: SSHClient | None = None
         self._files: SFTPClient | None = None
         self._listed: tuple[bytes, float, Sequence[bytes]] = (b"", 0.0, ())
@@ -131,25 +144,35 @@ class _Server:
         """The answer to a canonical URL, at once."""
         was_open = self._files is not None
         outcome = self._asked(url, conditions, addresses)
-        if was_open and isinstance(outcome, Failure):
+        if was_open and isinstance(outcome, Failure) and not self._is_closed:
             # The server may have closed a connection that was idle.
             outcome = self._asked(url, conditions, addresses)
         return outcome
 
     def _asked(self, url: str, conditions: Conditions, addresses: Sequence[str]) -> Outcome:
-        from paramiko import SSHException
+        from paramiko import SFTPError, SSHException
 
         try:
             files = self._files or self._connect(addresses)
             return self._answer(files, url, conditions)
-        except UnicodeDecodeError:
-            return response(500)  # a name that paramiko cannot read
-        except (OSError, EOFError, SSHException) as error:
-            if self._files is not None and isinstance(error, OSError) and error.errno in _STATUS:
-                return response(_STATUS[error.errno])
-            self.close()
-            why = str(error) or type(error).__name__
+        except (OSError, EOFError, SSHException, SFTPError, ValueError, struct.error) as error:
+            if (status := self._status(error)) is not None:
+                return response(status)
+            is_odd_name = self._files is not None and isinstance(error, UnicodeDecodeError)
+            self._drop()
+            if is_odd_name:
+                return response(500)  # paramiko cannot read it, and has left answers behind it unread
+            why = "it took too long" if isinstance(error, TimeoutError) else str(error)
+            why = why or type(error).__name__
             return Failure(Reason.CONNECT, f"The SSH server cannot be asked: {why.rstrip('.')}.")
+
+    def _status(self, error: Exception) -> int | None:
+        """What it means that a server refuses something; None where it is the connection that fails."""
+        channel = self._files.get_channel() if self._files is not None else None
+        if channel is None or channel.closed or not isinstance(error, OSError):
+            return None
+        # Whatever a server has no word for, such as an error of its disk, comes without a number.
+        return 500 if type(error) is OSError and error.errno is None else _STATUS.get(error.errno or 0)
 
     def _connect(self, addresses: Sequence[str]) -> SFTPClient:
         from paramiko import RejectPolicy, SSHClient
@@ -171,7 +194,10 @@ class _Server:
             timeout=self._timeout_s,
             banner_timeout=self._timeout_s,
             auth_timeout=self._timeout_s,
+            channel_timeout=self._timeout_s,
         )
+        if self._is_closed:
+            raise EOFError("it is not asked any more")
         self._files = files = client.open_sftp()
         channel = files.get_channel()
         assert channel is not None
@@ -187,7 +213,11 @@ class _Server:
         return socket.create_connection((addresses[-1], port), share_s)
 
     def close(self) -> None:
-        """Close the connection; who asks over it is told so."""
+        """Close the connection for good; who asks over it is told so, and makes no other."""
+        self._is_closed = True
+        self._drop()
+
+    def _drop(self) -> None:
         client, self._client, self._files = self._client, None, None
         if client is not None:
             client.close()
@@ -234,6 +264,14 @@ class _Server:
         ]
         body = page(shown(path.rstrip(b"/") + b"/"), links, more=more)
         return response(200, body, content_type=HTML, etag=etag, modified=info.st_mtime)
+
+
+def _check(setting: str, path: Path) -> None:
+    """Raise ConfigError for a file that cannot be read."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(f"sources.{setting}: {path} cannot be read: {error.strerror}.") from None
 
 
 def _name(entry: SFTPAttributes) -> bytes:
