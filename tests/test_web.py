@@ -66,7 +66,7 @@ def parsed_links(url: str, headers: dict[str, str], body: bytes) -> set[str]:
             found.add(canonical(ada_url.join_url(start, href)))
         except (Rejected, ValueError):
             continue
-    return {each for each in found if each != url}
+    return {each for each in found if each != url and each.startswith("http")}
 
 
 def digest(seed: int) -> str:

@@ -73,7 +73,7 @@ class HttpxTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Ask; raises one of httpx's exceptions where there is no response."""
         url = request.url
-        if url.scheme not in DEFAULT_PORTS:
+        if url.scheme not in ("http", "https"):
             raise httpx.UnsupportedProtocol(
                 f"The scheme {url.scheme!r} is not http or https.", request=request
             )
