@@ -45,19 +45,19 @@ class TestShort:
     @ON_EACH_SERVER
     def test_workers(self, server: str) -> None:
         """Of 20,000 tuples none is lost and none done twice when 30 workers are killed at random moments."""
-        verdict = soak("workers", "--tuples", "20000", "--kills", "30", server=server, timeout_s=120)
+        verdict = soak("workers", "--tuples", "20000", "--kills", "30", server=server, timeout_s=240)
         assert "20,000 tuples through 8 workers with 30 kills: none lost" in verdict
 
     @ON_EACH_SERVER
     def test_server(self, server: str) -> None:
         """Nothing acknowledged is lost or done twice when the server is killed three times."""
-        verdict = soak("server", "--server-kills", "3", server=server, timeout_s=60)
+        verdict = soak("server", "--server-kills", "3", server=server, timeout_s=240)
         assert "3 kills of the server" in verdict
 
     @ON_EACH_SERVER
     def test_cancels(self, server: str) -> None:
         """A take that is cancelled within a millisecond of the matching out loses nothing, 2,000 times."""
-        verdict = soak("cancels", "--cancels", "2000", server=server, timeout_s=120)
+        verdict = soak("cancels", "--cancels", "2000", server=server, timeout_s=240)
         assert "2,000 takes cancelled within 1 ms" in verdict
 
 
