@@ -27,6 +27,7 @@ from gcs.store.store import Store
 from tests.crawling import configured, crawl, gcs
 from tests.filetree import plant
 from tests.ftpserver import serve
+from tests.saying import saying
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 OLD = ("MLSD", "MLST", "EPSV", "EPRT")
@@ -343,22 +344,10 @@ class TestHostile:
 
     async def ask(self, *said: bytes, path: str = "/a", **settings: object) -> Outcome:
         """What comes of asking a server that says these things, one after each command."""
-
-        async def handle(stream: trio.SocketStream) -> None:
-            async with stream:
-                for each in said:
-                    await stream.send_all(each)
-                    if not await stream.receive_some():
-                        return
-
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        port = listener.socket.getsockname()[1]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.serve_listeners, handle, [listener])
+        async with saying(said) as port:
             asking = client(**settings)  # type: ignore[arg-type]
             found = await asking.fetch(f"ftp://127.0.0.1:{port}{path}", Conditions())
             await asking.aclose()
-            nursery.cancel_scope.cancel()
         return found
 
     @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from gcs.sources.news import News
 from gcs.store.store import Store
 from tests.crawling import configured, crawl
 from tests.newsserver import Groups, NewsServer, article, serve
+from tests.saying import saying
 
 DOTTED = "A line.\n.and one with a dot\n..and two\n."
 
@@ -245,22 +246,10 @@ class TestHostile:
 
     async def ask(self, *said: bytes, path: str = "/comp.misc/1", **settings: object) -> Outcome:
         """What comes of asking a server that says these things, one after each command."""
-
-        async def handle(stream: trio.SocketStream) -> None:
-            async with stream:
-                for each in said:
-                    await stream.send_all(each)
-                    if not await stream.receive_some():
-                        return
-
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        port = listener.socket.getsockname()[1]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.serve_listeners, handle, [listener])
+        async with saying(said) as port:
             asking = client(**settings)  # type: ignore[arg-type]
             found = await asking.fetch(f"nntp://127.0.0.1:{port}{path}", Conditions())
             await asking.aclose()
-            nursery.cancel_scope.cancel()
         return found
 
     @pytest.mark.parametrize(
