@@ -524,6 +524,31 @@ async def test_who_has_had_a_tuple_may_be_forgotten() -> None:
                 assert taken.deliveries == [1]
 
 
+async def test_how_long_a_server_has_forgotten_nothing() -> None:
+    """It counts from when it was started, which is told from when there was nothing yet."""
+    with servers.redis_server("redis", appendonly=True, appendfsync="always") as node:
+        async with opened(node.url) as space:
+            await space.out("x", 1)
+            await trio.sleep(0.5)
+            async with space.take("x", int) as taken:
+                assert taken.tenure.from_nothing
+                assert taken.tenure.seconds >= 0.5
+                first = taken.tenure.seconds
+                await trio.sleep(0.1)
+                await taken.renew()
+                assert taken.tenure.seconds > first
+                taken.give_back()
+            began = trio.current_time()
+            await trio.to_thread.run_sync(node.restart)
+            async with space.take("x", int) as taken:
+                assert not taken.tenure.from_nothing
+                assert taken.tenure.seconds <= trio.current_time() - began
+                taken.give_back()
+            async with space.take("x", int, wait=True) as taken:
+                await taken.renew()
+                assert not taken.tenure.from_nothing
+
+
 async def test_closing_while_silent() -> None:
     """A client can be closed within seconds though its server hangs."""
     with servers.redis_server("redis") as node:

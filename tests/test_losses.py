@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ import trio
 
 from gcs.board import Member, Pulse
 from gcs.core.holdings import Charter, Standing
+from gcs.core.placement import Plan
 from gcs.core.urls import key
 from gcs.gatherer.orders import Orders
 from gcs.leader.leader import Leader
@@ -233,6 +235,96 @@ def test_leaving_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
                     await trio.sleep(0.02)
             assert tries[0] == 3
             assert (await here.board.members())[node.id].pulse.standing == "left"
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_nobody_leaves_who_may_have_something_by_a_newer_plan(tmp_path: Path) -> None:
+    """Who was drained as a newcomer stays until it follows the plan that others follow."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            node, beats = here.node, count(1)
+            await node.adopt(here.charter(1, "B", members={"B": "B"}))
+            await node.drain()
+            nursery.start_soon(here.hand_over.run)
+
+            async def looked_around(times: int) -> bool:
+                for _ in range(times):
+                    await here.board.beat("B", next(beats), Pulse("B", "x", epoch=2))
+                    await here.membership._look_around()
+                    await trio.sleep(0.02)
+                    if node.has_left:
+                        return True
+                return False
+
+            assert not await looked_around(20)
+            await node.adopt(here.charter(2, "B", members={"B": "B"}))
+            assert await looked_around(1000)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_a_plan_that_comes_while_one_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who gets something while it says that it has left stays, and says so."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            node, me, beat = here.node, here.node.id, here.board.beat
+            await node.adopt(here.charter(1, "B", members={"B": "B"}))
+            await node.drain()
+            nursery.start_soon(here.hand_over.run)
+
+            async def crossing(who: str, number: int, pulse: Pulse) -> None:
+                await beat(who, number, pulse)
+                if pulse.standing == "left":
+                    await node.adopt(here.charter(2, me, "B", members={me: "me", "B": "B"}))
+
+            monkeypatch.setattr(here.board, "beat", crossing)
+            number = 0
+            with trio.fail_after(60):
+                while node.epoch == 1:
+                    number += 1
+                    await beat("B", number, Pulse("B", "x", epoch=1))
+                    await here.membership._look_around()
+                    await trio.sleep(0.02)
+            assert not node.has_left
+            await here.membership._look_around()
+            assert (await here.board.members())[me].pulse.standing == "draining"
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_a_plan_that_counts_on_one_that_has_left(tmp_path: Path) -> None:
+    """It is replaced; until then what it gives to that one stays, and what it gives to others goes there."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            node, me = here.node, here.node.id
+            await node.adopt(here.charter(1, me))
+            two = key("http://other.example/")
+            await node.crawl.commit(Batch(found=[Found(ONE, 1), Found(two, 1)]))
+            one, other = sorted([ONE, two])
+            owners = Plan.of([("", "L"), (other, "B")])
+            members = {me: "me", "L": "L", "B": "B"}
+            plan = here.charter(2, "B", me, members=members)
+            await node.adopt(replace(plan, owners=owners))
+            await here.board.beat("L", 1, Pulse("L", "x", epoch=1, standing="left"))
+            await here.membership._look_around()
+            assert here.membership.missing() == {"L"}
+            wishes = [wish async for wish in here.board.space.scan("rebalance", str, str, str)]
+            assert [wish[1] for wish in wishes] == ["lost"]
+            await node.crawl.commit(Batch(passed=node.sorted_out([Found(one + "x", 1)], always=True)[1]))
+            waiting = node.store.outboxes()["L"].next
+            for task in (here.hand_over.run, here.exchange.send, here.exchange.forget):
+                nursery.start_soon(task)
+            assert other in {each for _, each in await delivered(here, "B", 2)}
+            assert node.store.outboxes()["L"].next == waiting
+            await node.adopt(here.charter(3, "B", me, members={me: "me", "B": "B"}, departed=["L"]))
+            assert {one, one + "x"} <= {each for _, each in await delivered(here, "B", 5)}
             nursery.cancel_scope.cancel()
 
     trio.run(run)

@@ -19,19 +19,21 @@ from gcs.config import Fetch
 from gcs.core.holdings import Charter, Holdings
 from gcs.core.placement import Plan
 from gcs.core.politeness import OPEN_REQUESTS, OPEN_S, Manner, Workbench
-from gcs.core.turns import NOBODY, LastUse, is_shared, name_range, overlaps, rest_s
+from gcs.core.turns import NOBODY, LastUse, doubtful_s, is_shared, name_range, overlaps, rest_s
 from gcs.core.urls import AFTER, PATH, key
 from gcs.gatherer.exchange import Exchange, end_marker, manners
 from gcs.gatherer.manners import Hosts
 from gcs.gatherer.node import Node, Received
-from gcs.gatherer.turns import Turns
+from gcs.gatherer.turns import SPARE_S, Turns, say_private
 from gcs.store.records import host_of
 from tuplespace import Space, Unavailable, memory
 from tuplespace.backend import Terms
+from tuplespace.memory import MemoryBackend
 
 INDEX = {"turn": (1, 2), "mark": (1, 2)}
 DELAY_S = 1.0
 FETCH = replace(Fetch(), delay_s=DELAY_S, delay_factor=0.0, connect_timeout_s=1.0)
+LEASE_S = 2 * (FETCH.connect_timeout_s + SPARE_S)
 
 
 # The pure part
@@ -81,12 +83,29 @@ def test_a_name_is_shared_unless_all_of_it_is_held(borders: list[str], data: st.
 )
 def test_a_turn_from_another_begins_with_the_whole_distance(last: LastUse, again: bool, now: float) -> None:
     """Only who used a line last, and knows it, may go on at once."""
-    rest = rest_s(last, "a", now, again=again, delay_s=DELAY_S)
+    rest = rest_s(last, "a", now, again=again, delay_s=DELAY_S, doubtful_s=7.0)
     if last.by == "a" and not again:
         assert rest == 0
     else:
-        assert rest >= max(DELAY_S, last.distance_s)
+        assert rest >= max(DELAY_S, last.distance_s, 7.0)
         assert now + rest >= last.free_at - 1e-6
+
+
+@pytest.mark.parametrize(
+    ("started_s", "met_s", "from_nothing", "expected"),
+    [
+        (5.0, 3.0, False, 25.0),
+        (31.0, 3.0, False, 0.0),
+        (5.0, 5.0, True, 0.0),
+        (5.0, 60.0, True, 25.0),
+    ],
+    ids=["started before", "long ago", "for the first time", "without all that there was"],
+)
+def test_a_server_that_was_started_may_have_forgotten(
+    started_s: float, met_s: float, from_nothing: bool, expected: float
+) -> None:
+    """Until a lease has passed since, unless there was nothing to forget."""
+    assert doubtful_s(started_s, met_s, 30.0, from_nothing=from_nothing) == expected
 
 
 @given(st.sampled_from(KEYS), st.sampled_from(KEYS))
@@ -451,6 +470,45 @@ async def test_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
         await trio.sleep(20)
         assert len(log) > before + 5
     check(log, {"h": ["1"]})
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("is_made", [True, False], ids=["who has a turn", "that there is a turn"])
+async def test_what_a_server_has_forgotten(is_made: bool) -> None:
+    """Nobody asks where another one may think that it has the turn, until its lease has ended in any case."""
+    addresses = {"h": ["1"]}
+    async with together() as (make, nursery, log, space):
+        bag = cast(MemoryBackend, space.backend)._bag
+        if is_made:
+            for line in ("h", "@1"):
+                await space.out_many([("mark", line, "x"), ("turn", line, "x", NOBODY, 0.0, DELAY_S)])
+        one, two = (make(name, {"h": 60}, addresses) for name in "ab")
+        await trio.sleep(2 * LEASE_S)
+        kept = bag.snapshot()
+        nursery.start_soon(one.crawl)
+        await trio.sleep(3)
+        bag.restore(kept)
+        bag.start(started := trio.current_time())
+        nursery.start_soon(two.crawl)
+        await trio.sleep(2 * LEASE_S)
+    check(log, addresses)
+    assert [when for when, _, name in log if name == "a" and when > started]
+    assert next(when for when, _, name in log if name == "b") >= started + LEASE_S
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("is_private", [True, False])
+async def test_a_server_that_nobody_outlives(is_private: bool) -> None:
+    """When it is started again, those who used it before are gone; of others that is not known."""
+    async with together() as (make, nursery, log, space):
+        await space.out_many([("mark", "h", "x"), ("turn", "h", "x", "x", 0.0, DELAY_S)])
+        if is_private:
+            await say_private(space)
+            await say_private(space)
+        cast(MemoryBackend, space.backend)._bag.start(started := trio.current_time())
+        nursery.start_soon(make("a", {"h": 1}, {"h": ["1"]}).crawl)
+        await trio.sleep(2 * LEASE_S)
+    assert (log[0][0] < started + LEASE_S) == is_private
 
 
 @pytest.mark.virtual_time

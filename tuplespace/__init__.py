@@ -10,7 +10,7 @@
 for what is promised and what is not.
 """
 
-from tuplespace.backend import Event, Fence, Statistics, Terms
+from tuplespace.backend import Event, Fence, Statistics, Tenure, Terms
 from tuplespace.client import Client, connect
 from tuplespace.election import Leadership, election
 from tuplespace.errors import (
@@ -59,6 +59,7 @@ __all__ = [
     "Statistics",
     "Taken",
     "TemplateError",
+    "Tenure",
     "Terms",
     "Tuple",
     "TupleError",

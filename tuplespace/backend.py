@@ -50,11 +50,21 @@ class Delivery:
     tries: int
 
 
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """For how long a server has surely forgotten nothing: since it was started, or was made the master."""
+
+    seconds: float = 0.0
+    from_nothing: bool = False
+    """Whether the space had never been written to before."""
+
+
 @dataclass(eq=False, slots=True)
 class Grant:
     """A lease on some tuples; `lost` once the space has said that it ended.
 
-    It cannot have ended before `sure_until`, on trio's clock.
+    It cannot have ended before `sure_until`, on trio's clock, unless the server has forgotten it. `tenure` is
+    the server's when it was last asked, and 0 after a take that waited.
     """
 
     name: bytes
@@ -62,6 +72,7 @@ class Grant:
     terms: Terms
     lost: bool = False
     sure_until: float = -math.inf
+    tenure: Tenure = Tenure()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +139,7 @@ class Backend(Protocol):
         """Give a lease back, soon; `counted` when the tuples were seen and that counts as a delivery."""
 
     async def renew(self, grants: Sequence[Grant]) -> None:
-        """Give leases their full time again; marks those that have ended as lost."""
+        """Give leases their full time again; marks those that have ended as lost, and notes the tenure."""
 
     async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
         """Replace the oldest match in one step; None when nothing matched and nothing was written."""

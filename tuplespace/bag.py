@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tuplespace.backend import Delivery, Event, Fence, Statistics, Terms
+from tuplespace.backend import Delivery, Event, Fence, Statistics, Tenure, Terms
 from tuplespace.errors import Fenced, IndexMismatch
 from tuplespace.fields import DEAD_LETTER, Item, Template, Tuple
 
@@ -86,6 +86,8 @@ class Bag:
     _order: int = 0
     _old: int = 0
     """Tuples up to this number are from before the server was started: nobody knows who has had them."""
+    _since: float = 0.0
+    _from_nothing: bool = True
 
     # Going back
 
@@ -113,11 +115,15 @@ class Bag:
 
     def start(self, now: float) -> None:
         """The server was started again: what is there is from before, and those who still wait find it."""
-        self._old = self._last
+        self._old, self._since, self._from_nothing = self._last, now, self._last == 0
         for number, stored in list(self.tuples.items()):
             if self.waiters and self._stands(number):
                 self._unstand(number)
                 self._offer(number, stored, now)
+
+    def tenure(self, now: float) -> Tenure:
+        """For how long the server has forgotten nothing."""
+        return Tenure(now - self._since, self._from_nothing)
 
     # Writing
 

@@ -57,8 +57,8 @@ class MemoryBackend:
         if not deliveries:
             if not wait:
                 return None
-            deliveries = [await self._wait(name, template, terms)]
-        return Grant(name, deliveries, terms)
+            return Grant(name, [await self._wait(name, template, terms)], terms)
+        return Grant(name, deliveries, terms, tenure=self._bag.tenure(trio.current_time()))
 
     async def remove(self, template: Template) -> Tuple | None:
         await self._step()
@@ -102,6 +102,7 @@ class MemoryBackend:
         await self._step()
         for grant in grants:
             grant.lost = not self._bag.renew(grant.name, trio.current_time())
+            grant.tenure = self._bag.tenure(trio.current_time())
 
     async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
         await self._step()

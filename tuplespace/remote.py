@@ -183,11 +183,13 @@ class RemoteBackend:
                 reply = await self._guarded("take", [name, *arguments, turn, *declared])
                 self.unreadable += reply[1]
                 if reply[0] == b"got":
-                    deliveries = wire.deliveries(reply[2:], template)
+                    deliveries = wire.deliveries(reply[3:], template)
                     # What cannot be read is held with the rest, and leaves the space with it.
-                    self.unreadable += len(reply[2:]) // 2 - len(deliveries)
+                    self.unreadable += len(reply[3:]) // 2 - len(deliveries)
                     if deliveries:
-                        return self._grant(name, deliveries, terms)
+                        grant = self._grant(name, deliveries, terms)
+                        grant.tenure = wire.tenure(reply[2])
+                        return grant
                     await self._drop(name)
                 elif reply[0] == b"none":
                     return None
@@ -338,9 +340,10 @@ class RemoteBackend:
 
     async def renew(self, grants: Sequence[Grant]) -> None:
         for part in _parts(grants):
-            lost = set(await self._ask("renew", [g.name for g in part]))
+            said, *lost = await self._ask("renew", [g.name for g in part])
+            ended, tenure = set(lost), wire.tenure(said)
             for grant in part:
-                grant.lost = grant.name in lost
+                grant.lost, grant.tenure = grant.name in ended, tenure
 
     async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
         reply = await self._final(

@@ -16,7 +16,7 @@ from typing import Final, Self
 
 import trio
 
-from tuplespace.backend import Backend, Event, Fence, Grant, Statistics, Terms
+from tuplespace.backend import Backend, Event, Fence, Grant, Statistics, Tenure, Terms
 from tuplespace.errors import (
     LeaseLost,
     OutcomeUnknown,
@@ -274,6 +274,15 @@ class Taken:
         Every renewal moves it. After a take that waited it is in the past until the first renewal.
         """
         return -math.inf if self._grant is None else self._grant.sure_until
+
+    @property
+    def tenure(self) -> Tenure:
+        """For how long the server had forgotten nothing when it was last asked about this take.
+
+        Leases that were given before may be unknown to it, and their holders rely on them. After a take that
+        waited it is 0 until the first renewal.
+        """
+        return Tenure() if self._grant is None else self._grant.tenure
 
     async def renew(self) -> None:
         """Renew the lease now, which happens by itself from time to time."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tuplespace import library
-from tuplespace.backend import Delivery, Fence, Terms
+from tuplespace.backend import Delivery, Fence, Tenure, Terms
 from tuplespace.fields import Item, Template, tag_token
 
 GUARD_BYTES: Final = 17
@@ -115,6 +115,11 @@ def deliveries(pairs: Sequence[bytes | int], template: Template) -> list[Deliver
     return [Delivery(fields, int(tries)) for fields, tries in read if fields is not None]
 
 
+def tenure(said: int) -> Tenure:
+    """For how long the server is there; below zero if there was nothing before."""
+    return Tenure((said if said >= 0 else -1 - said) / 1000, from_nothing=said < 0)
+
+
 def is_sound(operation: str, reply: object) -> bool:
     """Whether an answer has the form that its function gives.
 
@@ -131,14 +136,14 @@ def is_sound(operation: str, reply: object) -> bool:
         return len(reply) == 2 and all(isinstance(each, int | bytes) for each in reply)
     if operation == "tick":
         return all(_says(each, _TICK) for each in reply)
-    return all(isinstance(each, bytes) for each in reply)
+    return _is(reply, (int, *(len(reply) - 1) * (bytes,)))
 
 
 _Types = tuple[type, ...]
 # What may follow each word: some values, and then any number of repetitions of others.
 _WORDS: Final[Mapping[str, Mapping[bytes, tuple[_Types, _Types]]]] = {
     "take": {
-        b"got": ((int,), (int, bytes)),
+        b"got": ((int, int), (int, bytes)),
         b"wait": ((int, bytes), ()),
         b"none": ((int,), ()),
         b"again": ((int,), ()),

@@ -19,6 +19,8 @@ from gcs.core.urls import AFTER, HOST, PATH, SCHEME, key
 
 NOBODY: Final = ""
 _REMEMBERED: Final = 65536
+_SAME_S: Final = 0.1
+"""Times that differ by less may be the same one, on different clocks."""
 
 
 class LastUse(NamedTuple):
@@ -47,15 +49,29 @@ def is_shared(line: str, holdings: Holdings) -> bool:
     return line.startswith(AT) or not holdings.hold_all(*name_range(line))
 
 
-def rest_s(last: LastUse, me: str, now: float, *, again: bool, delay_s: float) -> float:
+def rest_s(
+    last: LastUse, me: str, now: float, *, again: bool, delay_s: float, doubtful_s: float = 0.0
+) -> float:
     """How long to ask nothing after having taken a turn.
 
     Who used it last itself knows better. A turn that was taken before and came back by itself (`again`)
-    does not say what was asked meanwhile.
+    does not say what was asked meanwhile. For as long as it is `doubtful_s` somebody else may think that it
+    has the turn.
     """
     if last.by == me and not again:
         return 0.0
-    return max(delay_s, last.distance_s, last.free_at - now)
+    return max(delay_s, last.distance_s, last.free_at - now, doubtful_s)
+
+
+def doubtful_s(started_s: float, met_s: float, lease_s: float, *, from_nothing: bool) -> float:
+    """For how long somebody may still have a turn by a lease that the server has forgotten.
+
+    Such a lease was given before the server was started, `started_s` ago, and nobody relies on it for longer
+    than it lasts. One that began `from_nothing` has forgotten nothing, unless it was met before: `met_s` ago.
+    """
+    if from_nothing and started_s > met_s - _SAME_S:
+        return 0.0
+    return max(0.0, lease_s - started_s)
 
 
 def overlaps(host: str, start: str, end: str | None) -> bool:

@@ -29,7 +29,7 @@ from gcs.config import Config, Redis
 from gcs.endpoint import numbered
 from gcs.errors import ConfigError, ExitCode, UsageError
 from gcs.fetch.transport import Transport
-from gcs.gatherer import parts, session
+from gcs.gatherer import parts, session, turns
 from gcs.gatherer.console import Screen
 from gcs.gatherer.crawl import Ending
 from gcs.gatherer.parts import Fleet
@@ -82,6 +82,8 @@ async def _crawl(config: Config, request: Request, gatherers: int) -> ExitCode:
         async with _meeting(config, directory) as (there, is_served), boards.opened(there) as board:
             # All of them have to prove the end again, also one that is new.
             await board.take_down(boards.FINISHED)
+            if fleet.own_server:
+                await turns.say_private(board.turns)
             seeds = [*(parts.waiting_seeds(directory) if before else ()), *seeds]
             parts.keep_seeds(directory, seeds)
             fleet.remember(directory)

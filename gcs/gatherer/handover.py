@@ -57,7 +57,8 @@ class HandOver:
             gone = {((piece.start, piece.end), piece.peer) for piece in leaving}
             self._sent = {key: number for key, number in self._sent.items() if key in gone}
             await self._close_outboxes()
-            self._sent = {key: number for key, number in self._sent.items() if key[1] not in self._gone()}
+            absent = self._gone()
+            self._sent = {key: number for key, number in self._sent.items() if key[1] not in absent}
             for lost in list(self._node.resend):
                 await self._send_again(lost)
             for came in self._node.refetch:
@@ -69,7 +70,8 @@ class HandOver:
             if not leaving:
                 await self._node.world.until(changed, _REST_S)
                 continue
-            await self._send_rows([piece for piece in leaving if self._key(piece) not in self._sent])
+            able = [piece for piece in leaving if piece.peer not in absent]
+            await self._send_rows([piece for piece in able if self._key(piece) not in self._sent])
             await self._let_go()
             await trio.sleep(_LOOK_EVERY_S)
 
@@ -200,7 +202,9 @@ class HandOver:
         return {*self._node.gone, *(charter.departed if charter else ())}
 
     async def _close_outboxes(self) -> None:
-        gone = self._gone()
+        # What a plan gives to one that is gone has no other owner until there is the next one.
+        charter = self._node.charter
+        gone = self._gone() - (charter.members.keys() if charter else set())
         for receiver, box in self._store.outboxes().items():
             if receiver in gone and box.next > box.first:
                 await self._exchange.reroute(receiver)

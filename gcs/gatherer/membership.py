@@ -139,9 +139,14 @@ class Membership:
         return max(ours, self.members[member].pulse.forget_after_s) if member in self.members else ours
 
     def missing(self) -> set[str]:
-        """Those that are lost, and that no plan has counted as departed yet; also one that was drained."""
+        """Those that are lost, and that no plan has counted as departed yet; also one that was drained.
+
+        Who has left is missing only if a plan counts on it, which was made before anybody knew.
+        """
         left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
         charter = self._node.charter
+        if charter is not None:
+            left -= charter.members.keys()
         wanted = {to for each in self.members.values() for to in each.pulse.pending}
         return self.lost() - left - set(charter.departed if charter else ()) - (self._ended() - wanted)
 
@@ -447,14 +452,16 @@ class Membership:
         others = {*charter.members, *self.members} - self.lost() - {node.id}
         heard = [self.members[each].pulse for each in others if each in self.members]
         if len(heard) < len(others) or any(
-            pulse.epoch < charter.epoch or node.id in pulse.pending for pulse in heard
+            pulse.epoch != charter.epoch or node.id in pulse.pending for pulse in heard
         ):
-            return
+            return  # by a plan that is newer it may have something after all
         # Only now: before, others may have had something that was still to be passed on from here.
         if node.has_testified():
             # It ends when this was heard: nobody else could say that it has left, and was not lost.
             self._beat += 1
             await self._board.beat(node.id, self._beat, replace(self.pulse(), standing="left"))
+            if node.charter is not charter:
+                return  # it has something again, and says so with the next beat
             node.has_left = True
             node.crawl.stir()
 

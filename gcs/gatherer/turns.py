@@ -2,10 +2,13 @@
 
     ("mark", line, maker)                                who made the turn of a line: the oldest mark counts
     ("turn", line, maker, by, free_at, distance_s)       the turn, and how the line was used last
+    ("private",)                                         whoever uses this server has ended before it does
 
 A turn is leased. Who has it asks for at most `OPEN_S` or `OPEN_REQUESTS`, waits until nothing is under way,
 and puts it back with how it used the line. When somebody dies with it, it comes back as it was when the lease
 ends. While Redis is out of reach leases cannot be renewed: nothing is begun that could be sent after them.
+When Redis is started again it may have forgotten leases, with its last second, on which others rely: until
+these have ended in any case, nobody uses a turn but who has put it back there itself since.
 
 A turn is made by whoever first finds no mark: mark and turn in one step. When two do so at once both look for
 the oldest mark afterwards, which is the same for both, and nobody ever takes the turn of another maker.
@@ -13,6 +16,7 @@ the oldest mark afterwards, which is the same for both, and nobody ever takes th
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -37,6 +41,13 @@ _WAIT_S: Final = 60.0
 _PAUSE_S: Final = 1.0
 _MARKS: Final = 100_000
 _DELIVERIES: Final = 65_535
+_PRIVATE: Final = ("private",)
+
+
+async def say_private(space: Space) -> None:
+    """Note in the space of turns that nobody outlives its server, so that it need not be feared to forget."""
+    if await space.rdp(*_PRIVATE) is None:
+        await space.out(*_PRIVATE)
 
 
 class Company:
@@ -79,6 +90,8 @@ class Turns:
         self._lease_s = 2 * self._reach_s + 1.5 * lent_s
         self._wanted: deque[str] = deque()
         self._asked = trio.Event()
+        self._met_at = math.inf
+        """When the server was first reached; -inf if it never forgets anything that counts."""
         self._held: dict[str, tuple[Taken, trio.Event]] = {}
         self._holding = trio.Event()
         """Set while there are some."""
@@ -111,6 +124,7 @@ class Turns:
 
     async def run(self) -> None:
         """Take the turns that are wanted, again and again."""
+        await self._meet()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look_after)
             while True:
@@ -122,6 +136,17 @@ class Turns:
                         self._sought.add(line)
                         await self._limit.acquire_on_behalf_of(line)
                         nursery.start_soon(self._seek, line)
+
+    async def _meet(self) -> None:
+        """Reach the server, and see whether it may forget who has what."""
+        while True:
+            try:
+                is_private = await self._space.rdp(*_PRIVATE) is not None
+            except TupleSpaceError:
+                await trio.sleep(_PAUSE_S)
+            else:
+                self._met_at = -math.inf if is_private else trio.current_time()
+                return
 
     async def _look_after(self) -> None:
         """Let lines be used for as long as their leases are sure, and not for longer than is right."""
@@ -191,7 +216,12 @@ class Turns:
         _, _, maker, *said = taken.tuple
         last = LastUse(*said)  # type: ignore[arg-type] # the template says so
         again = taken.deliveries[0] > 1
-        rest_s = rules.rest_s(last, self._me, now, again=again, delay_s=self.bench.delay_s)
+        rest_s = rules.rest_s(
+            *(last, self._me, now),
+            again=again,
+            delay_s=self.bench.delay_s,
+            doubtful_s=self._doubtful_s(taken),
+        )
         unused = ("turn", line, maker, *(last._replace(by=NOBODY) if again else last))
         if rest_s > LONG_S + max(last.distance_s, self.bench.delay_s):
             self.bench.postpone(line, now + rest_s, now)
@@ -209,6 +239,13 @@ class Turns:
             del self._held[line]
             free_at, distance_s = self.bench.shut(line, self._clock())
         await taken.commit(out=[("turn", line, maker, self._me, free_at, distance_s)])
+
+    def _doubtful_s(self, taken: Taken) -> float:
+        if self._met_at == -math.inf:
+            return 0.0
+        asked_at, tenure = taken.sure_until - self._lease_s, taken.tenure
+        met_s = asked_at - self._met_at
+        return rules.doubtful_s(tenure.seconds, met_s, self._lease_s, from_nothing=tenure.from_nothing)
 
     async def _maker(self, line: str) -> str:
         """Who made the turn of a line; it is made if nobody did."""

@@ -51,6 +51,14 @@ local channel, now_us, now, someone_waits, masks_of
 -- By space: tuples up to this number were there when this server was first asked for it since it was started, or
 -- was made the master. Nowhere but in memory: it is lost exactly when writes may have been lost.
 local old = {}
+-- By space: when that was, in ms, and whether nothing had ever been written there.
+local since, from_nothing = {}, {}
+
+-- For how long, in ms, this server has surely forgotten nothing; as -1 and less if there was nothing before.
+local function tenure()
+  local ms = math.max(0, now - since[meta])
+  return from_nothing[meta] and -1 - ms or ms
+end
 
 local function number(n) return pack('>I6', n) end
 local function value(s, at) return (unpack_number('>I6', s, at or 1)) end
@@ -68,7 +76,10 @@ local function enter(keys)
   now_us = time[1] * 1000000 + time[2]
   now = floor(now_us / 1000)
   someone_waits, masks_of = nil, {}
-  if not old[meta] then old[meta] = tonumber(call('HGET', meta, 'seq') or 0) end
+  if not old[meta] then
+    old[meta] = tonumber(call('HGET', meta, 'seq') or 0)
+    since[meta], from_nothing[meta] = now, old[meta] == 0
+  end
 end
 
 -- A request guarded against repetition carries session(8) slot(2) sequence(6) and 'F' when it is
