@@ -62,7 +62,7 @@ class Disasters:
             case Kind.KILL:
                 await self._restart(gatherer, for_s)
             case Kind.LOSE:
-                gatherer.lose()
+                await gatherer.lose()
             case Kind.PAUSE:
                 await self._pause(gatherer, for_s)
             case Kind.CUT:

@@ -151,8 +151,10 @@ class GathererMachine(Machine):
         self.disk.crash()
         super().kill()
 
-    def lose(self) -> None:
+    async def lose(self) -> None:
         """Lose it for good, with its disk; what it knew the outcome of may be fetched again."""
+        if self.is_running and not self.world.is_alive:
+            await self.over.wait()  # it was killed at this very moment
         if self.starts and not self.is_lost:
             with self.opened() as store:
                 self._excuses.update(key for key, row in store.scan("", None) if row.state in _SETTLED)
