@@ -400,6 +400,32 @@ class TestSeeds:
 
         trio.run(run)
 
+    def test_on_the_board_until_a_second_one_knows(self, tmp_path: Path) -> None:
+        """Should this one be lost, somebody else takes them; meanwhile others are taken."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                node, me = here.node, here.node.id
+                leader = Leader(node, here.board, here.membership, here.exchange)
+                orders = Orders(node, here.board, here.exchange, leader, node.crawl._visitor)
+                await node.adopt(here.charter(1, me, members={me: "me", "B": "B"}))
+                for task in (orders.take_seeds, here.exchange.send, here.exchange.forget):
+                    nursery.start_soon(task)
+                urls = ["http://one.test/", "http://two.test/"]
+                with trio.fail_after(60):
+                    for number, url in enumerate(urls, start=1):
+                        await here.board.seed([url])
+                        while not node.store.get(key(url)):  # noqa: ASYNC110 - nothing says so
+                            await trio.sleep(0.02)
+                        await trio.sleep(0.5)
+                        assert await here.board.waiting_seeds() == ([], number)
+                    assert {("known", key(url)) for url in urls} <= {*await delivered(here, "B", 1)}
+                    while await here.board.seeds_wait():  # noqa: ASYNC110 - nothing says so
+                        await trio.sleep(0.02)
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
     def test_its_witness_is_lost(self, tmp_path: Path) -> None:
         """When who knew of a seed is gone, another one is told."""
 

@@ -1,5 +1,5 @@
-"""What operators ask of single gatherers, and seeds: taken from the board, on disk before they are gone
-there.
+"""What operators ask of single gatherers, and seeds: taken from the board, and on two disks, if there are
+two, before they are gone there.
 
 Orders are carried out side by side: planning takes long, and must not keep anybody from pausing a host. Every
 one is answered, one that failed with the reason.
@@ -35,6 +35,9 @@ from gcs.store.records import Batch, State
 from tuplespace import TupleError, TupleSpaceError
 
 _PAUSE_S: Final = 1.0
+_LOOK_EVERY_S: Final = 0.1
+_SEEDS_AT_ONCE: Final = 8
+"""Of ten bundles each, which nobody has on a second disk yet."""
 _AT_ONCE: Final = 2_000
 _ROWS_AT_ONCE: Final = 100_000
 _MOVES: Final = 1_000
@@ -71,41 +74,69 @@ class Orders:
 
     async def take_seeds(self) -> None:
         """Take seeds from the board, and pass them on to their owners."""
-        node = self._node
-        while True:
-            if node.charter is None:
-                await node.changed.wait()
-                continue
-            try:
-                async with self._board.seeds.take("seed", bytes, many=10) as taken:
-                    if node.has_company:
-                        taken.give_back()
-                    else:
-                        node.taking_in += 1
-                        try:
-                            await self._seed([url for _, urls in taken for url in msgpack.unpackb(urls)])
-                        finally:
-                            node.taking_in -= 1
-                if node.has_company:
-                    # Whoever takes them passes them on to here, and knows of them, should this one be lost.
-                    await trio.sleep(_PAUSE_S)
+        room = trio.CapacityLimiter(_SEEDS_AT_ONCE)
+        async with trio.open_nursery() as nursery:
+            while True:
+                if self._node.charter is None:
+                    await self._node.changed.wait()
                     continue
-                await self._board.take_down(boards.FINISHED)
-            except TupleSpaceError as error:
-                node.log.warning("cannot take seeds", why=str(error))
-                await trio.sleep(_PAUSE_S)
+                await nursery.start(self._take_some, room)
 
-    async def _seed(self, urls: list[str]) -> None:
+    async def _take_some(
+        self, room: trio.CapacityLimiter, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Take some seeds; others may be taken while these are on one disk only."""
+        begun = False
+        try:
+            async with room, self._board.seeds.take("seed", bytes, many=10) as taken:
+                if self._node.has_company:
+                    taken.give_back()
+                else:
+                    sent = await self._seed([url for _, urls in taken for url in msgpack.unpackb(urls)])
+                    await self._board.take_down(boards.FINISHED)
+                    begun = True
+                    task_status.started()
+                    await self._until_received(sent)
+            if begun:
+                return
+            # Whoever takes them passes them on to here, and knows of them, should this one be lost.
+        except TupleSpaceError as error:
+            self._node.log.warning("cannot take seeds", why=str(error))
+        if not begun:
+            await trio.sleep(_PAUSE_S)
+            task_status.started()
+
+    async def _seed(self, urls: list[str]) -> dict[str, int]:
+        """Bring seeds to disk; by receiver, the last piece with something that others are to know of them."""
         node = self._node
-        found = []
-        for url in urls:
-            try:
-                found += self._visitor.seeds([url])
-            except Rejected as error:
-                node.log.warning("a seed cannot be crawled", url=without_login(url), why=str(error))
-        own, passed = node.sorted_out(found, always=False)
-        await node.crawl.commit(Batch(found=own, passed=passed, told=node.witnesses(own)))
+        node.taking_in += 1
+        try:
+            found = []
+            for url in urls:
+                try:
+                    found += self._visitor.seeds([url])
+                except Rejected as error:
+                    node.log.warning("a seed cannot be crawled", url=without_login(url), why=str(error))
+            own, passed = node.sorted_out(found, always=False)
+            told = node.witnesses(own)
+            await node.crawl.commit(Batch(found=own, passed=passed, told=told))
+        finally:
+            node.taking_in -= 1
         self._exchange.hurry()
+        outboxes = node.store.outboxes()
+        receivers = {each.to for each in passed} | {to for to, _ in told}
+        return {each: outboxes[each].next - 1 for each in receivers if each in outboxes}
+
+    async def _until_received(self, sent: Mapping[str, int]) -> None:
+        """Wait until others have pieces on their disks too; not for one that is no member any more."""
+
+        def is_on_its_way(receiver: str, number: int) -> bool:
+            charter, box = self._node.charter, self._node.store.outboxes().get(receiver)
+            is_member = charter is not None and receiver in charter.members
+            return is_member and box is not None and box.first <= number
+
+        while any(is_on_its_way(*each) for each in sent.items()):  # noqa: ASYNC110 - nothing says so
+            await trio.sleep(_LOOK_EVERY_S)
 
     # Orders
 
