@@ -19,9 +19,10 @@ from gcs.config import Fetch
 from gcs.core.holdings import Charter, Holdings
 from gcs.core.placement import Plan
 from gcs.core.politeness import OPEN_REQUESTS, OPEN_S, Manner, Workbench
+from gcs.core.traps import Dry, Fingerprint, Novelty
 from gcs.core.turns import NOBODY, LastUse, doubtful_s, is_shared, name_range, overlaps, rest_s
 from gcs.core.urls import AFTER, PATH, key
-from gcs.gatherer.exchange import Exchange, end_marker, manners
+from gcs.gatherer.exchange import Exchange, end_marker, manners, traps
 from gcs.gatherer.manners import Hosts
 from gcs.gatherer.node import Node, Received
 from gcs.gatherer.turns import SPARE_S, Turns, say_private
@@ -288,7 +289,11 @@ def test_manners_are_those_of_the_range() -> None:
         one.wake(host, now)
     turns = [one.take(now), one.take(now)]
     asking: list[str] = []
-    hosts = Hosts(one, lambda: now, asking)
+    novelty = Novelty()
+    for number in range(10):
+        for host in ("example.com", "example.org"):
+            novelty.seen(key(f"http://{host}/endless/{number}"), Fingerprint(1, 2))
+    hosts = Hosts(one, novelty, lambda: now, asking)
     assert hosts.are_asked(HOST + PATH, None)
     for turn in turns:
         assert turn is not None
@@ -301,14 +306,19 @@ def test_manners_are_those_of_the_range() -> None:
     assert not hosts.are_asked(HOST + PATH, None)
     known = hosts.manners(HOST + PATH + "m", None)
     assert known == [Manner(HOST, 10.0, 0.0, 0)]
+    dry = hosts.traps(HOST + PATH + "m", None)
+    assert {each.host for each in dry} == {HOST}
+    assert max(each.exact for each in dry) >= 9
     heard: list[Manner] = []
-    crawl = SimpleNamespace(recall=heard.extend)
+    traps_heard: list[Dry] = []
+    crawl = SimpleNamespace(recall=heard.extend, recall_traps=traps_heard.extend)
     store = SimpleNamespace(applied=dict)
     exchange = Exchange(cast(Node, SimpleNamespace(store=store, crawl=crawl)), cast(Board, None))
     received = Received()
-    for letter in (*manners(known), end_marker(HOST + PATH + "m", None, 0.0)):
+    for letter in (*manners(known), *traps(dry), end_marker(HOST + PATH + "m", None, 0.0)):
         exchange._heed("sender", letter, received)
     assert received.ends == [("sender", (HOST + PATH + "m", None))]
+    assert traps_heard == dry
     for manner in heard:
         two.recall(manner, 50.0)
     two.wake(HOST, 50.0)

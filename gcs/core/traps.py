@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple, cast
 
@@ -176,6 +176,20 @@ class Judgement(NamedTuple):
 _FINE: Final = Judgement(Standing.OPEN, "")
 
 
+class Dry(NamedTuple):
+    """What was seen of a subtree that repeats something."""
+
+    subtree: str
+    pages: int
+    exact: int
+    shape: int
+
+    @property
+    def host(self) -> str:
+        """The key of the host that it is at."""
+        return self.subtree[: self.subtree.index(PATH)]
+
+
 class _Tally:
     """The pages of a subtree since it began to repeat something, and how dry it is in both ways."""
 
@@ -234,23 +248,21 @@ class Novelty:
         """The subtrees that are slowed or dropped, and why."""
         return iter(self._closed.items())
 
-    def merge(self, other: Novelty) -> None:
-        """Take in what another one saw; a subtree is as dry as where it is drier."""
-        for mark in other._table:
-            if mark:
-                self._is_known(mark)
-        for subtree, theirs in other._tallies.items():
+    def dry(self) -> Iterator[Dry]:
+        """The subtrees that repeat something."""
+        return (Dry(name, each.pages, each.exact, each.shape) for name, each in self._tallies.items())
+
+    def adopt(self, known: Iterable[Dry]) -> None:
+        """Take in what another one saw of subtrees; each is as dry as where it is drier."""
+        for subtree, pages, exact, shape in known:
             mine = self._tally(subtree)
-            mine.pages += theirs.pages - 1
-            mine.exact, mine.shape = max(mine.exact, theirs.exact), max(mine.shape, theirs.shape)
+            mine.pages += pages - 1
+            mine.exact, mine.shape = max(mine.exact, exact), max(mine.shape, shape)
             self._judge(subtree, mine)
-        for subtree, judgement in other._closed.items():
-            if judgement > self._closed.get(subtree, _FINE):
-                self._close(subtree, judgement)
 
     def to_bytes(self) -> bytes:
         """All of it, for storing."""
-        tallies = [(subtree, each.pages, each.exact, each.shape) for subtree, each in self._tallies.items()]
+        tallies = list(self.dry())
         closed = [(subtree, int(standing), reason) for subtree, (standing, reason) in self._closed.items()]
         table = isal_zlib.compress(self._table.tobytes(), 1)
         packed: bytes = msgpack.packb((_VERSION, len(self._table), self._room, table, tallies, closed))

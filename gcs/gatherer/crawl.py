@@ -32,6 +32,7 @@ from gcs.core.failures import Cause
 from gcs.core.moderation import Moderation
 from gcs.core.politeness import Manner, Permits, Turn, Workbench
 from gcs.core.robots import Standing
+from gcs.core.traps import Dry, Novelty
 from gcs.core.tree import Expansion
 from gcs.core.vitals import Sign
 from gcs.fetch.fetching import Fetching
@@ -335,6 +336,15 @@ class Crawl:
         """Treat hosts as those did who asked them before."""
         for manner in manners:
             self._bench.recall(manner, self._clock())
+
+    @property
+    def novelty(self) -> Novelty:
+        """What was seen of pages, and where they repeat each other."""
+        return self._visitor.admission.novelty
+
+    def recall_traps(self, known: Iterable[Dry]) -> None:
+        """Know of subtrees what those know who fetched from them before."""
+        self.novelty.adopt(known)
 
     def forget_targets(self) -> None:
         """Ask the store again about every URL that is named."""
@@ -774,7 +784,7 @@ class Crawl:
         """What is kept now and then, and in the end, since it is large."""
         learnt = self.revisiting.meta() if self.revisiting is not None else {ADOPTED: b""}
         return {
-            NOVELTY: self._visitor.admission.novelty.to_bytes(),
+            NOVELTY: self.novelty.to_bytes(),
             FINDINGS: self.findings.to_bytes(),
             EXPANSION: self.expansion.to_bytes(),
             **learnt,

@@ -24,6 +24,7 @@ from gcs.board import Board, Member
 from gcs.core.holdings import NOBODY
 from gcs.core.origins import Origin
 from gcs.core.politeness import Manner
+from gcs.core.traps import Dry
 from gcs.core.vitals import Sign
 from gcs.gatherer.node import Node, Received
 from gcs.store import mail
@@ -32,6 +33,7 @@ from tuplespace import TupleError, TupleSpaceError
 
 END: Final = "end"
 MANNERS: Final = "manners"
+TRAPS: Final = "traps"
 ORIGINS: Final = "origins"
 DOUBTS: Final = "doubts"
 _WORDS_AT_ONCE: Final = 1_000
@@ -50,6 +52,11 @@ def end_marker(start: str, end: str | None, at: float) -> bytes:
 def manners(known: Sequence[Manner]) -> Iterator[bytes]:
     """How hosts of a range are to be treated, before its end marker; in letters of bounded size."""
     yield from _letters(MANNERS, known)
+
+
+def traps(known: Sequence[Dry]) -> Iterator[bytes]:
+    """Where in a range pages repeat each other, before its end marker."""
+    yield from _letters(TRAPS, known, at_once=_KEYS_AT_ONCE)
 
 
 def origins(known: Sequence[Origin]) -> Iterator[bytes]:
@@ -306,6 +313,8 @@ class Exchange:
             into.origins.append(Origin(sender, start, end, at))
         elif kind == MANNERS:
             self._node.crawl.recall(Manner(*each) for each in words[0])
+        elif kind == TRAPS:
+            self._node.crawl.recall_traps(Dry(*each) for each in words[0])
         elif kind == ORIGINS:
             into.origins += [Origin(*each) for each in words[0]]
         elif kind == DOUBTS:

@@ -20,7 +20,7 @@ import trio
 
 from gcs.core.holdings import Piece, Range, Standing
 from gcs.core.origins import Origin
-from gcs.gatherer.exchange import Exchange, end_marker, manners, origins
+from gcs.gatherer.exchange import Exchange, end_marker, manners, origins, traps
 from gcs.gatherer.manners import Hosts
 from gcs.gatherer.node import Node
 from gcs.store.ranges import Which
@@ -83,7 +83,8 @@ class HandOver:
         """Send the rows of ranges of which nothing is under way; small ones together."""
         together: list[Piece] = []
         batch, count, epoch = Batch(), 0, self._node.on_disk[0]
-        hosts = Hosts(self._node.crawl.bench, self._node.clock, self._node.crawl.inquiries.asking)
+        crawl = self._node.crawl
+        hosts = Hosts(crawl.bench, crawl.novelty, self._node.clock, crawl.inquiries.asking)
         busy = list(self._node.crawl.under_way)
         for piece in pieces:
             if _has_one(busy, piece) or hosts.are_asked(piece.start, piece.end):
@@ -105,6 +106,8 @@ class HandOver:
                         return  # another charter has come meanwhile
             known = hosts.manners(piece.start, piece.end)
             batch.mail += [(piece.peer, letter) for letter in manners(known)]
+            dry = hosts.traps(piece.start, piece.end)
+            batch.mail += [(piece.peer, letter) for letter in traps(dry)]
             came = self._node.origins.within(piece.start, piece.end)
             batch.mail += [(piece.peer, letter) for letter in origins(came)]
             batch.mail.append((piece.peer, end_marker(piece.start, piece.end, self._node.clock())))
