@@ -122,6 +122,11 @@ class Member:
     """When it last beat, by its own clock: for people, who know how far clocks differ."""
 
 
+def left_of(members: Mapping[str, Member]) -> set[str]:
+    """The ids of those that say that they have left."""
+    return {each for each, member in members.items() if member.pulse.standing == "left"}
+
+
 class Wish(NamedTuple):
     """Somebody wants a new plan."""
 

@@ -19,6 +19,7 @@ from gcs.board import Member, Pulse
 from gcs.core.holdings import Charter, Standing
 from gcs.core.placement import Plan
 from gcs.core.urls import key
+from gcs.gatherer import handover
 from gcs.gatherer.orders import Orders
 from gcs.leader.leader import Leader
 from gcs.leader.reports import Account
@@ -252,7 +253,7 @@ def test_nobody_leaves_who_may_have_something_by_a_newer_plan(tmp_path: Path) ->
 
             async def looked_around(times: int) -> bool:
                 for _ in range(times):
-                    await here.board.beat("B", next(beats), Pulse("B", "x", epoch=2))
+                    await here.board.beat("B", next(beats), Pulse("B", "x", epoch=max(2, node.epoch)))
                     await here.membership._look_around()
                     await trio.sleep(0.02)
                     if node.has_left:
@@ -261,6 +262,10 @@ def test_nobody_leaves_who_may_have_something_by_a_newer_plan(tmp_path: Path) ->
 
             assert not await looked_around(20)
             await node.adopt(here.charter(2, "B", members={"B": "B"}))
+            plan = here.charter(3, "B", members={"B": "B"})
+            await here.board.publish(plan)  # and nobody follows it yet
+            assert not await looked_around(20)
+            await node.adopt(plan)
             assert await looked_around(1000)
             nursery.cancel_scope.cancel()
 
@@ -325,6 +330,40 @@ def test_a_plan_that_counts_on_one_that_has_left(tmp_path: Path) -> None:
             assert node.store.outboxes()["L"].next == waiting
             await node.adopt(here.charter(3, "B", me, members={me: "me", "B": "B"}, departed=["L"]))
             assert {one, one + "x"} <= {each for _, each in await delivered(here, "B", 5)}
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("standing", ["left", "crawling"])
+def test_a_receiver_that_takes_nothing_keeps_nothing_from_others(
+    standing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan without it could never be made if other ranges waited for room in its outbox."""
+    for name, size in {"UNSENT_BYTES": 1000, "ROWS_AT_ONCE": 100, "ROWS": 100}.items():
+        monkeypatch.setattr(handover, name, size)
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s", member=IMPATIENT) as here, trio.open_nursery() as nursery:
+            node, me, beats = here.node, here.node.id, count(1)
+            await node.adopt(here.charter(1, me))
+            random = Random(1)
+            many = [key(f"http://a.example/{random.getrandbits(99):x}") for _ in range(500)]
+            other = key("http://other.example/")
+            await node.crawl.commit(Batch(found=[Found(each, 1) for each in (*many, other)]))
+            plan = here.charter(2, "B", me, members={me: "me", "L": "L", "B": "B"})
+            await here.board.beat("L", 1, Pulse("L", "x", epoch=2, standing=standing))
+            await node.adopt(replace(plan, owners=Plan.of([("", "L"), (other, "B")])))
+            for task in (here.hand_over.run, here.exchange.send, here.exchange.forget):
+                nursery.start_soon(task)
+            assert other in {each for _, each in await delivered(here, "B", 2)}
+            with trio.fail_after(60):
+                while not (here.membership.missing() and here.membership.is_settled()):
+                    await here.board.beat("B", next(beats), Pulse("B", "x", epoch=2))
+                    await here.membership._look_around()
+                    await trio.sleep(0.02)
+            await node.adopt(here.charter(3, "B", me, members={me: "me", "B": "B"}, departed=["L"]))
+            assert {*many} <= {each for _, each in await delivered(here, "B", 5)}
             nursery.cancel_scope.cancel()
 
     trio.run(run)

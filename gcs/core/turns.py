@@ -19,8 +19,6 @@ from gcs.core.urls import AFTER, HOST, PATH, SCHEME, key
 
 NOBODY: Final = ""
 _REMEMBERED: Final = 65536
-_SAME_S: Final = 0.1
-"""Times that differ by less may be the same one, on different clocks."""
 
 
 class LastUse(NamedTuple):
@@ -59,17 +57,18 @@ def rest_s(
     has the turn.
     """
     if last.by == me and not again:
-        return 0.0
+        return doubtful_s
     return max(delay_s, last.distance_s, last.free_at - now, doubtful_s)
 
 
-def doubtful_s(started_s: float, met_s: float, lease_s: float, *, from_nothing: bool) -> float:
+def doubtful_s(started_s: float, planned_s: float, lease_s: float, *, from_nothing: bool) -> float:
     """For how long somebody may still have a turn by a lease that the server has forgotten.
 
     Such a lease was given before the server was started, `started_s` ago, and nobody relies on it for longer
-    than it lasts. One that began `from_nothing` has forgotten nothing, unless it was met before: `met_s` ago.
+    than it lasts. One that began `from_nothing` has forgotten nothing if the first plan was made after that,
+    `planned_s` ago: before, nobody takes turns.
     """
-    if from_nothing and started_s > met_s - _SAME_S:
+    if from_nothing and planned_s <= started_s:
         return 0.0
     return max(0.0, lease_s - started_s)
 

@@ -86,7 +86,12 @@ class Gatherer:
         seen = Expansion.from_bytes(expansion) if expansion else Expansion()
         me, company = f"{node.id} {node.incarnation}", Company(node)
         lent_s = LONGEST_S if config.helpers.sites else sum(AMONG_GATHERERS_S)
-        turns = Turns(board.turns, config.fetch, me, company.is_shared, clock=node.clock, lent_s=lent_s)
+        turns = Turns(
+            *(board.turns, config.fetch, me, company.is_shared),
+            clock=node.clock,
+            planned_s=company.planned_s,
+            lent_s=lent_s,
+        )
         permits = turns if config.fetch.delay_s else None
         self.crawl = node.crawl = crawl = Crawl(
             config, store, asks, visitor, seen, territory=node, permits=permits, world=world

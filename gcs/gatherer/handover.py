@@ -48,17 +48,20 @@ class HandOver:
         self._node, self._exchange, self._store = node, exchange, node.store
         self._sent: dict[tuple[Range, str], int] = {}
         """By range and receiver: the number of the piece with its end marker."""
+        self._begun: dict[tuple[Range, str], str] = {}
+        """Those of which a part is in the outbox, and where the next row is."""
 
     async def run(self) -> None:
         """Give away what is leaving, and send again what was lost."""
         while True:
             changed = self._node.changed
             leaving = self._leaving()
-            gone = {((piece.start, piece.end), piece.peer) for piece in leaving}
-            self._sent = {key: number for key, number in self._sent.items() if key in gone}
             await self._close_outboxes()
             absent = self._gone()
-            self._sent = {key: number for key, number in self._sent.items() if key[1] not in absent}
+            able = [piece for piece in leaving if piece.peer not in absent]
+            keys = {self._key(piece) for piece in able}
+            self._sent = {key: number for key, number in self._sent.items() if key in keys}
+            self._begun = {key: at for key, at in self._begun.items() if key in keys}
             for lost in list(self._node.resend):
                 await self._send_again(lost)
             for came in self._node.refetch:
@@ -70,7 +73,6 @@ class HandOver:
             if not leaving:
                 await self._node.world.until(changed, _REST_S)
                 continue
-            able = [piece for piece in leaving if piece.peer not in absent]
             await self._send_rows([piece for piece in able if self._key(piece) not in self._sent])
             await self._let_go()
             await trio.sleep(_LOOK_EVERY_S)
@@ -80,16 +82,22 @@ class HandOver:
         return (piece.start, piece.end), piece.peer
 
     async def _send_rows(self, pieces: list[Piece]) -> None:
-        """Send the rows of ranges of which nothing is under way; small ones together."""
+        """Send the rows of ranges of which nothing is under way; small ones together.
+
+        Of one whose receiver has enough waiting, the rest comes later: it may never take it, and others do.
+        """
         together: list[Piece] = []
         batch, count, epoch = Batch(), 0, self._node.on_disk[0]
         crawl = self._node.crawl
         hosts = Hosts(crawl.bench, crawl.novelty, self._node.clock, crawl.inquiries.asking)
-        busy = list(self._node.crawl.under_way)
+        busy = list(crawl.under_way)
         for piece in pieces:
-            if _has_one(busy, piece) or hosts.are_asked(piece.start, piece.end):
+            key = self._key(piece)
+            if not self._has_room(piece.peer):
                 continue
-            at: str | None = piece.start
+            if key not in self._begun and (_has_one(busy, piece) or hosts.are_asked(*key[0])):
+                continue
+            at: str | None = self._begun.pop(key, piece.start)
             while at is not None:
                 packed, rows, at = self._store.chunk(at, piece.end, ROWS)
                 if rows:
@@ -99,11 +107,15 @@ class HandOver:
                 if count >= ROWS_AT_ONCE:
                     await self._sent_off(batch, together)
                     batch, together, count = Batch(), [], 0
-                    await self._until_there_is_room(piece.peer, epoch)
                     hosts.look_again()
-                    busy = list(self._node.crawl.under_way)
+                    busy = list(crawl.under_way)
                     if self._node.on_disk[0] != epoch:
                         return  # another charter has come meanwhile
+                    if at is not None and not self._has_room(piece.peer):
+                        self._begun[key] = at
+                        break
+            if at is not None:
+                continue
             known = hosts.manners(piece.start, piece.end)
             batch.mail += [(piece.peer, letter) for letter in manners(known)]
             dry = hosts.traps(piece.start, piece.end)
@@ -116,7 +128,7 @@ class HandOver:
                 await self._sent_off(batch, together)
                 batch, together, count = Batch(), [], 0
                 hosts.look_again()
-                busy = list(self._node.crawl.under_way)
+                busy = list(crawl.under_way)
         if batch.rows or batch.mail:
             await self._sent_off(batch, together)
 
@@ -128,12 +140,13 @@ class HandOver:
             self._sent[self._key(piece)] = outboxes[piece.peer].next - 1
         self._exchange.hurry()
 
+    def _has_room(self, receiver: str) -> bool:
+        box = self._store.outboxes().get(receiver)
+        return box is None or box.bytes <= UNSENT_BYTES
+
     async def _until_there_is_room(self, receiver: str, epoch: int) -> None:
         """Wait for room in an outbox, or another charter: the receiver may be lost."""
-        while self._node.on_disk[0] == epoch:
-            box = self._store.outboxes().get(receiver)
-            if box is None or box.bytes <= UNSENT_BYTES:
-                return
+        while self._node.on_disk[0] == epoch and not self._has_room(receiver):  # noqa: ASYNC110 - nothing says so
             await trio.sleep(_LOOK_EVERY_S)
 
     def _leaving(self) -> list[Piece]:

@@ -123,7 +123,7 @@ class Membership:
         now = trio.current_time()
         silent = {each: now - at for each, (_, at) in self._seen.items() if each != self._node.id}
         still = {each for each, for_s in silent.items() if for_s > self._forget_after_s(each)}
-        left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
+        left = boards.left_of(self.members)
         # Who was declared lost before stays so until it is heard of again.
         charter = self._node.charter
         departed = set(charter.departed if charter else ()) - self._returned
@@ -143,7 +143,7 @@ class Membership:
 
         Who has left is missing only if a plan counts on it, which was made before anybody knew.
         """
-        left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
+        left = boards.left_of(self.members)
         charter = self._node.charter
         if charter is not None:
             left -= charter.members.keys()
@@ -397,7 +397,7 @@ class Membership:
         """Who takes nothing more: those that have left, and those of whom nothing is known any more."""
         charter = self._node.charter
         known = {*self.members, *(charter.members if charter else ())}
-        left = {each.id for each in self.members.values() if each.pulse.standing == "left"}
+        left = boards.left_of(self.members)
         to = self._node.store.outboxes()
         return left | {each for each in to if each not in known and self._looks > _LONG_LOOKS}
 
@@ -449,12 +449,14 @@ class Membership:
         charter = node.charter
         if charter is None or not node.gives_all_away() or not node.is_quiet():
             return
+        if self._newest[0] > charter.epoch:
+            return  # by the newer plan it may have something after all
         others = {*charter.members, *self.members} - self.lost() - {node.id}
         heard = [self.members[each].pulse for each in others if each in self.members]
         if len(heard) < len(others) or any(
             pulse.epoch != charter.epoch or node.id in pulse.pending for pulse in heard
         ):
-            return  # by a plan that is newer it may have something after all
+            return
         # Only now: before, others may have had something that was still to be passed on from here.
         if node.has_testified():
             # It ends when this was heard: nobody else could say that it has left, and was not lost.

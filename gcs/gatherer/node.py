@@ -372,6 +372,7 @@ class Node:
             departed = set(charter.departed) - set(self.charter.departed if self.charter else ())
             self._unwitnessed |= bool(departed) or len(charter.members) == 1
             self.charter, self.holdings, self.resend = charter, after, lost
+            self.has_left = False  # unless there is nothing for it here either
             gone = [each for each in self.origins if each.gatherer in destroyed]
             self.origins = Origins(each for each in self.origins if each.gatherer not in destroyed)
             self.refetch = Origins([*self.refetch, *gone, *halves])

@@ -8,7 +8,7 @@ A turn is leased. Who has it asks for at most `OPEN_S` or `OPEN_REQUESTS`, waits
 and puts it back with how it used the line. When somebody dies with it, it comes back as it was when the lease
 ends. While Redis is out of reach leases cannot be renewed: nothing is begun that could be sent after them.
 When Redis is started again it may have forgotten leases, with its last second, on which others rely: until
-these have ended in any case, nobody uses a turn but who has put it back there itself since.
+these have ended in any case, nobody uses a turn but who has put it back there since.
 
 A turn is made by whoever first finds no mark: mark and turn in one step. When two do so at once both look for
 the oldest mark afterwards, which is the same for both, and nobody ever takes the turn of another maker.
@@ -29,7 +29,7 @@ from gcs.core import turns as rules
 from gcs.core.politeness import Workbench
 from gcs.core.turns import NOBODY, LastUse
 from gcs.gatherer.node import Node
-from tuplespace import Space, Taken, TupleSpaceError
+from tuplespace import Space, Taken, Tenure, TupleSpaceError
 
 SPARE_S: Final = 5.0
 """A lease is longer by this than the requests that rely on it."""
@@ -64,6 +64,12 @@ class Company:
             self._together = len(charter.members) > 1 or bool(charter.departed)
         return self._together and rules.is_shared(line, self._node.holdings)
 
+    def planned_s(self) -> float:
+        """How long ago the first plan was made that is known of, by clocks that may differ."""
+        charter = self._node.charter
+        history = charter.history if charter is not None else ()
+        return self._node.clock() - history[0].at if history else math.inf
+
 
 class Turns:
     """Takes turns for the workbench of one gatherer, and puts them back."""
@@ -76,22 +82,27 @@ class Turns:
         is_shared: Callable[[str], bool],
         *,
         clock: Callable[[], float],
+        planned_s: Callable[[], float] = lambda: math.inf,
         lent_s: float = 0.0,
     ) -> None:
         """`me` differs from one start of a gatherer to the next: what was known before is forgotten.
 
+        `planned_s` is how long ago there was the first plan.
+
         A host may be lent for `lent_s`, and others must not have its turn before that is over, even if this
         gatherer dies. A lease is renewed when a third of it has passed.
         """
-        self._space, self._me, self._clock = space, me, clock
+        self._space, self._me, self._clock, self._planned_s = space, me, clock, planned_s
         self.is_shared = is_shared
         self._reach_s = fetch.connect_timeout_s + SPARE_S
         """A request may be sent so long after it was begun."""
         self._lease_s = 2 * self._reach_s + 1.5 * lent_s
         self._wanted: deque[str] = deque()
         self._asked = trio.Event()
-        self._met_at = math.inf
-        """When the server was first reached; -inf if it never forgets anything that counts."""
+        self._is_private = False
+        """Whether the server cannot have forgotten anything that counts."""
+        self._returned: dict[str, float] = {}
+        """By line: when its turn was put back, for which the server had to know that it was here."""
         self._held: dict[str, tuple[Taken, trio.Event]] = {}
         self._holding = trio.Event()
         """Set while there are some."""
@@ -141,11 +152,10 @@ class Turns:
         """Reach the server, and see whether it may forget who has what."""
         while True:
             try:
-                is_private = await self._space.rdp(*_PRIVATE) is not None
+                self._is_private = await self._space.rdp(*_PRIVATE) is not None
             except TupleSpaceError:
                 await trio.sleep(_PAUSE_S)
             else:
-                self._met_at = -math.inf if is_private else trio.current_time()
                 return
 
     async def _look_after(self) -> None:
@@ -220,7 +230,7 @@ class Turns:
             *(last, self._me, now),
             again=again,
             delay_s=self.bench.delay_s,
-            doubtful_s=self._doubtful_s(taken),
+            doubtful_s=self._doubtful_s(line, taken.tenure),
         )
         unused = ("turn", line, maker, *(last._replace(by=NOBODY) if again else last))
         if rest_s > LONG_S + max(last.distance_s, self.bench.delay_s):
@@ -238,14 +248,19 @@ class Turns:
         finally:
             del self._held[line]
             free_at, distance_s = self.bench.shut(line, self._clock())
+        if len(self._returned) >= _MARKS:
+            self._returned.clear()
+        returned_at = trio.current_time()
         await taken.commit(out=[("turn", line, maker, self._me, free_at, distance_s)])
+        self._returned[line] = returned_at
 
-    def _doubtful_s(self, taken: Taken) -> float:
-        if self._met_at == -math.inf:
+    def _doubtful_s(self, line: str, tenure: Tenure) -> float:
+        started_at = trio.current_time() - tenure.seconds
+        if self._is_private or self._returned.get(line, -math.inf) > started_at:
             return 0.0
-        asked_at, tenure = taken.sure_until - self._lease_s, taken.tenure
-        met_s = asked_at - self._met_at
-        return rules.doubtful_s(tenure.seconds, met_s, self._lease_s, from_nothing=tenure.from_nothing)
+        return rules.doubtful_s(
+            tenure.seconds, self._planned_s(), self._lease_s, from_nothing=tenure.from_nothing
+        )
 
     async def _maker(self, line: str) -> str:
         """Who made the turn of a line; it is made if nobody did."""

@@ -179,7 +179,10 @@ class Leader:
                 return charter
             if not self._membership.is_settled():
                 return None  # Redis has lost a plan that somebody follows, and says so by now
-            if self._is_ending(now, await self._board.members(), wishes):
+            members = await self._board.members()
+            if self._is_ending(now, members, wishes) or not boards.left_of(members).isdisjoint(
+                charter.members
+            ):
                 return None
             await self._board.publish(charter)
             self.rounds["published"] += 1
@@ -230,11 +233,11 @@ class Leader:
     ) -> Charter:
         """The next charter. It may take long."""
         config, before = self._node.config, self._node.charter
-        left = {each for each, m in members.items() if m.pulse.standing == "left"}
+        left, counted = boards.left_of(members), set(before.members if before else ())
         # One that has left since it reported must not get anything.
         accounts = {each: account for each, account in accounts.items() if each not in left}
         draining = {each for each, m in members.items() if m.pulse.standing == "draining"}
-        known = {*(before.members if before else ()), *accounts} - lost
+        known = {*counted, *accounts} - lost
         pinned = known - accounts.keys()
         owners = sorted(accounts.keys() - draining)
         if not owners:
@@ -285,7 +288,8 @@ class Leader:
             owners=outcome.plan,
             sources=sources,
             members={each: names.get(each, each) for each in (*owners, *sorted(pinned))},
-            lost=_lost(before, sources, lost - left - gone_before),
+            # Something may have been passed to one that has left, if a plan counted on it.
+            lost=_lost(before, sources, lost - (left - counted) - gone_before),
             departed=sorted(departed),
             destroyed=sorted(destroyed & departed),
             reason=_reason(wishes),

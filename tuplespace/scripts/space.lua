@@ -16,7 +16,8 @@
 --   replies   hash  session slot -> sequence(6) packed reply: the last answer in each slot
 --   meta      hash  'seq', 'turn': counters; 'x' tag: declared fields (a piece), then the masks in
 --                   use; 'b' mask tag: how far the index by that mask is built, while it is;
---                   'e' name: election; 'f' name: highest token seen; 'watch': until when somebody watches
+--                   'e' name: election; 'f' name: highest token seen; 'watch': until when somebody watches;
+--                   PREFIX'reign': see below; each version of these functions has its own
 --
 -- A head is: len positions, len tag, len signature, then len token for each declared field; a
 -- string with its length byte in front is called a piece below. Numbers and turns are six bytes,
@@ -48,15 +49,15 @@ local CHUNK = 1000         -- values per variadic call; Lua's stack ends at 8,00
 local tuples, index, due, held, tries, takers, readers, waiting, sessions, replies, meta
 local channel, now_us, now, someone_waits, masks_of
 
--- By space: tuples up to this number were there when this server was first asked for it since it was started, or
--- was made the master. Nowhere but in memory: it is lost exactly when writes may have been lost.
-local old = {}
--- By space: when that was, in ms, and whether nothing had ever been written there.
-local since, from_nothing = {}, {}
+-- A name for the time in which this server forgets nothing: it is in memory, and in every space that it serves. One
+-- that finds another name there, or none, was started, or made the master again, or the space was deleted.
+local reign
+-- By space: tuples up to this number were there when that was found; when it was, in ms; and whether there were none.
+local old, since, from_nothing = {}, {}, {}
 
 -- For how long, in ms, this server has surely forgotten nothing; as -1 and less if there was nothing before.
 local function tenure()
-  local ms = math.max(0, now - since[meta])
+  local ms = now - since[meta]
   return from_nothing[meta] and -1 - ms or ms
 end
 
@@ -76,9 +77,13 @@ local function enter(keys)
   now_us = time[1] * 1000000 + time[2]
   now = floor(now_us / 1000)
   someone_waits, masks_of = nil, {}
-  if not old[meta] then
+  reign = reign or string.format('%.0f', now_us)
+  if call('HGET', meta, 'PREFIXreign') ~= reign then
+    call('HSET', meta, 'PREFIXreign', reign)
     old[meta] = tonumber(call('HGET', meta, 'seq') or 0)
     since[meta], from_nothing[meta] = now, old[meta] == 0
+  elseif since[meta] > now then
+    since[meta] = now -- its clock was put back
   end
 end
 
@@ -439,7 +444,6 @@ local function write(args, from)
   if count == 0 then return end
   local last = call('HINCRBY', meta, 'seq', count)
   local seq_value = last - count
-  if seq_value < old[meta] then old[meta] = seq_value end -- the space was deleted, and begins anew
   local records, ranks, events = {}, {}, {}
   local watching = watched()
   for i = from, #args, 3 do

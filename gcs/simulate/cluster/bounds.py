@@ -13,7 +13,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from gcs.core import traps
-from gcs.gatherer import crawl, findings, frontier, links, tally, under_way, writer
+from gcs.gatherer import crawl, findings, frontier, handover, links, tally, under_way, writer
 from gcs.gatherer.gatherer import Gatherer
 from gcs.helper import clerk, intake, lender
 
@@ -41,6 +41,9 @@ class Sizes:
     rows: int = findings._TABLE
     hosts: int = findings._HOSTS
     counted: int = tally._TABLE
+    rows_read: int = handover.ROWS
+    rows_sent: int = handover.ROWS_AT_ONCE
+    unsent_bytes: int = handover.UNSENT_BYTES
 
 
 USUAL: Final = Sizes()
@@ -59,6 +62,9 @@ SMALL: Final = Sizes(
     rows=4,
     hosts=3,
     counted=2,
+    rows_read=3,
+    rows_sent=6,
+    unsent_bytes=1 << 10,
 )
 _CONSTANTS: Final = {
     "window": (frontier, "WINDOW"),
@@ -72,6 +78,9 @@ _CONSTANTS: Final = {
     "rows": (findings, "_TABLE"),
     "hosts": (findings, "_HOSTS"),
     "counted": (tally, "_TABLE"),
+    "rows_read": (handover, "ROWS"),
+    "rows_sent": (handover, "ROWS_AT_ONCE"),
+    "unsent_bytes": (handover, "UNSENT_BYTES"),
 }
 _DEFAULTS: Final = {
     "remembered": (links.Targets, "remembered"),

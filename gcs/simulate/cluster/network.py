@@ -102,9 +102,11 @@ class Link:
         chance, way_s = world.random.random(), world.random.random() * self.way_s
         await self._pass(patience_s, way_s, lost=chance < self.lossy / 2)
         result = await call()
-        is_lost = chance > 1 - self.lossy / 2
+        is_lost, done_at = chance > 1 - self.lossy / 2, trio.current_time()
         if not self.is_up or is_lost:
             await self._pass(patience_s, 0.0, lost=True)
+            if self.redis.forgot_at >= done_at:
+                result = await call()  # what was not answered is asked again, and nothing is known of it
         if not world.is_free:
             await world.gate()
         if is_lost and chance > 1 - self.lossy / 4:
