@@ -8,13 +8,16 @@ which it cannot leave, may have the page as it was.
 
 A term says of which language it is a stem. A word of a query is looked for as a stem of each language that
 the index has, so that the same pages are found as `Query.holds` says.
+
+Of a key there is a digest of 60 bits, as four values: a dictionary of few terms costs little, and a page is
+where all four are. Whoever wants to replace the page of another has to find a URL with the same digest.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,20 +29,23 @@ from gcs.index.entries import Entry
 from gcs.index.records import Forgotten, Found, Hit, NoIndex, Position
 from gcs.index.symbols import written
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 _VERSION_FILE: Final = "gcs-index"
 _META_FILE: Final = "meta.json"
 """Where Tantivy keeps what was committed; another file takes its place each time."""
-_POSITION: Final = "\0position"
-_GONE: Final = "\0gone"
-"""No key begins like these two, which stand among the keys."""
+_EXACT: Final = "exact"
+_POSITION: Final = "position"
+_GONE: Final = "gone"
+"""No value is one of these two: a colon is in each."""
+_PARTS: Final = 4
+_PART_BITS: Final = 15
+"""Of so many bits each part of a digest is one value."""
 _WEIGHTS: Final[Mapping[str, float]] = {"title": 4.0, "about": 2.0, "text": 1.0, "url": 1.0}
 _HEAP_BYTES: Final = 64 << 20
 _MERGED: Final = 8
 """Tantivy makes one segment of so many that are about as large."""
 _MOST_AT_ONCE: Final = 20_000
 """Of so many pages a segment can be made within `_HEAP_BYTES`, and an eighth of them are enough for one."""
-_KEYS_AT_ONCE: Final = 10_000
 _MUST, _MAY, _NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
 
 
@@ -47,8 +53,7 @@ def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     for name in WORDED:
         builder.add_text_field(name, tokenizer_name="terms")
-    for name in (*EXACT, "key"):
-        builder.add_text_field(name, tokenizer_name="values", index_option="basic")
+    builder.add_text_field(_EXACT, tokenizer_name="values", index_option="basic")
     for name in ("row", "fetched"):
         builder.add_unsigned_field(name, fast=True)
     return builder.build()
@@ -126,7 +131,7 @@ class Reader:
         """When each of some pages was fetched that the index has, or was found to be gone, by key."""
         searcher, found = self._commit().searcher, dict[str, int]()
         for key in keys:
-            hits = searcher.search(tantivy.Query.term_query(self._index.schema, "key", key), 1).hits
+            hits = searcher.search(_page(self._index.schema, key), 1).hits
             if hits:
                 found[key] = int(searcher.fast_field_values("fetched", [hits[0][1]])[0] or 0)
         return found
@@ -137,7 +142,7 @@ class Reader:
         if self._seen is None or meta != self._seen.meta:
             self._index.reload()
             searcher = self._index.searcher()
-            asked = tantivy.Query.term_query(self._index.schema, "key", _GONE)
+            asked = tantivy.Query.term_query(self._index.schema, _EXACT, _GONE)
             gone = searcher.search(asked, 1, count=True).count  # type: ignore[attr-defined] # as above
             pages = max(0, searcher.num_docs - 1 - int(gone))
             self._seen = _Commit(meta, searcher, pages, _languages(searcher))
@@ -159,15 +164,20 @@ class Writer:
         self.position = _position(self._index, self._index.searcher())
         self._forgotten: Sequence[Forgotten] = ()
 
-    def forget(self, forgotten: Sequence[Forgotten]) -> None:
-        """Remove pages, and let none of them in any more."""
+    def forget(self, forgotten: Sequence[Forgotten], visits: Iterable[tuple[str, int]]) -> None:
+        """Remove pages, and let none of them in any more; visits are keys that may be here, and when."""
         fresh = [each for each in forgotten if each not in self._forgotten]
         self._forgotten = forgotten
-        for each in fresh:
-            for some in _covered(self._index, each):
-                self._writer.delete_documents_by_query(some)
-        if fresh:
-            self._writer.commit()
+        if not fresh:
+            return
+        last: dict[str, int] = {}
+        for key, at_us in visits:
+            if any(each.covers(key, 0) for each in fresh):
+                last[key] = max(at_us, last.get(key, 0))
+        for key, at_us in last.items():
+            if any(each.covers(key, at_us) for each in fresh):
+                self._writer.delete_documents_by_query(_page(self._index.schema, key))
+        self._writer.commit()
 
     def add(self, entries: Iterable[Entry], position: Position) -> None:
         """Let pages be found, each instead of what was there of it before, and commit.
@@ -179,28 +189,36 @@ class Writer:
         visits = ((number, entry) for number, entry in enumerate(entries, row) if not entry.unchanged)
         last = {entry.key: (number, entry) for number, entry in visits}
         for key, (number, entry) in last.items():
-            self._writer.delete_documents_by_term("key", key)
+            self._writer.delete_documents_by_query(_page(self._index.schema, key))
             if not any(each.covers(key, entry.fetched_us) for each in self._forgotten):
                 self._writer.add_document(self._document(number, entry))
-        self._writer.delete_documents_by_term("key", _POSITION)
-        self._writer.add_document(_placed(tantivy.Document(key=_POSITION), position.rows, position.entry))
+        self._writer.delete_documents_by_term(_EXACT, _POSITION)
+        at = tantivy.Document(exact=_POSITION)
+        self._writer.add_document(_placed(at, position.rows, position.entry))
         self._writer.commit()
         self.position = position
 
     def _document(self, row: int, entry: Entry) -> tantivy.Document:
+        values = _digest(entry.key)
         if not entry.is_there:
-            return _placed(tantivy.Document(key=[entry.key, _GONE]), row, entry.fetched_us)
+            return _placed(tantivy.Document(exact=[*values, _GONE]), row, entry.fetched_us)
+        values += [_value(name, each) for name, some in entry.exact().items() for each in some]
         terms, language, tag = self._words.terms, entry.language, _tag(rules(entry.language))
         texts = {
             name: _joined("", terms(text)) if name == "url" else _joined(tag, terms(text, language))
             for name, text in entry.texts().items()
         }
-        values = {name: each for name, each in entry.exact().items() if each}
-        return _placed(tantivy.Document(**texts, **values, key=entry.key), row, entry.fetched_us)
+        return _placed(tantivy.Document(exact=values, **texts), row, entry.fetched_us)
 
     def close(self) -> None:
         """Wait until what was written is in its place."""
         self._writer.wait_merging_threads()
+
+
+def _placed(document: tantivy.Document, row: int, fetched: int) -> tantivy.Document:
+    document.add_unsigned("row", row)
+    document.add_unsigned("fetched", fetched)
+    return document
 
 
 def _tag(language: str) -> str:
@@ -212,40 +230,36 @@ def _joined(tag: str, terms: Sequence[str]) -> str:
     return tag + f" {tag}".join(written(terms)) if terms else ""
 
 
-def _placed(document: tantivy.Document, row: int, fetched: int) -> tantivy.Document:
-    document.add_unsigned("row", row)
-    document.add_unsigned("fetched", fetched)
-    return document
+def _value(name: str, value: str) -> str:
+    return f"{name}:{value}"
+
+
+def _digest(key: str) -> list[str]:
+    """The values of the page that has a key."""
+    digest = int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
+    parts = [digest >> part * _PART_BITS & (1 << _PART_BITS) - 1 for part in range(_PARTS)]
+    return [_value(f"key{number}", f"{part:x}") for number, part in enumerate(parts)]
+
+
+def _page(schema: tantivy.Schema, key: str) -> tantivy.Query:
+    """Finds the page that has a key."""
+    parts = [tantivy.Query.term_query(schema, _EXACT, each, "basic") for each in _digest(key)]
+    return tantivy.Query.boolean_query([(_MUST, part) for part in parts])
 
 
 def _position(index: tantivy.Index, searcher: tantivy.Searcher) -> Position:
-    hits = searcher.search(tantivy.Query.term_query(index.schema, "key", _POSITION), 1).hits
+    hits = searcher.search(tantivy.Query.term_query(index.schema, _EXACT, _POSITION), 1).hits
     if not hits:
         return Position()
     (entry,), (rows,) = (searcher.fast_field_values(name, [hits[0][1]]) for name in ("fetched", "row"))
     return Position(int(entry or 0), int(rows or 0))
 
 
-def _covered(index: tantivy.Index, forgotten: Forgotten) -> Iterator[tantivy.Query]:
-    """Queries that find all pages of the index that are forgotten."""
-    start, end = forgotten.start, forgotten.end
-    index.reload()
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(start, end or "", strict=False))
-    prefix = "".join(each for each, _ in same)
-    keys = [key for key, _ in index.searcher().terms_with_prefix("key", prefix)]
-    special = (_POSITION, _GONE)
-    chosen = [key for key in keys if key not in special and start <= key and (end is None or key < end)]
-    times = tantivy.Query.range_query(
-        index.schema, "fetched", tantivy.FieldType.Unsigned, 0, forgotten.before_us, include_upper=False
-    )
-    for at in range(0, len(chosen), _KEYS_AT_ONCE):
-        keyed = tantivy.Query.term_set_query(index.schema, "key", chosen[at : at + _KEYS_AT_ONCE])
-        yield tantivy.Query.boolean_query([(_MUST, keyed), (_MUST, times)])
-
-
 def _languages(searcher: tantivy.Searcher) -> list[str]:
     """Those of the pages of an index that have rules for stems."""
-    return [name for name, _ in searcher.terms_with_prefix("lang", "") if name in LANGUAGES]
+    values = searcher.terms_with_prefix(_EXACT, _value("lang", ""))
+    names = [value.partition(":")[2] for value, _ in values]
+    return [name for name in names if name in LANGUAGES]
 
 
 class _Translation:
@@ -266,7 +280,7 @@ class _Translation:
 
     def _terms(self, terms: Terms) -> tantivy.Query:
         if terms.field in EXACT:
-            return self._value(terms.field, terms.words[0])
+            return tantivy.Query.const_score_query(self._exact(_value(terms.field, terms.words[0])), 0.1)
         fields = [terms.field] if terms.field else list(WORDED)
         ways = [self._in_field("url", self._stems(terms, ""))] if "url" in fields else []
         for language in ("", *self._languages):
@@ -285,9 +299,8 @@ class _Translation:
             found = tantivy.Query.phrase_query(self._schema, name, [*stems])
         return tantivy.Query.boost_query(found, _WEIGHTS[name])
 
-    def _value(self, name: str, value: str) -> tantivy.Query:
-        found = tantivy.Query.term_query(self._schema, name, value, "basic")
-        return tantivy.Query.const_score_query(found, 0.1)
+    def _exact(self, value: str) -> tantivy.Query:
+        return tantivy.Query.term_query(self._schema, _EXACT, value, "basic")
 
 
 def _any(parts: Sequence[tantivy.Query]) -> tantivy.Query:
