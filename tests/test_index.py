@@ -39,7 +39,7 @@ from tests.effort import examples
 from tests.searching import entry, keep, opened
 
 _WORDS = ["house", "houses", "running", "run", "Häuser", "haus", "casas", "casa", "検索", "索検"]
-_WORDS += ["検", "索索", "検索検索", "索x検索", "한국어", "ไทย"]
+_WORDS += ["検", "索索", "検索検索", "索x検索", "한국어", "ไทย", "the", "of", "der", "de"]
 LANGUAGES = st.sampled_from(["en", "de", "es", "ja", "xx", ""])
 TEXTS = st.lists(st.sampled_from(_WORDS), max_size=6).map(" ".join)
 _PAGES = st.lists(st.tuples(LANGUAGES, TEXTS, TEXTS, TEXTS), min_size=1, max_size=12)
@@ -184,6 +184,26 @@ def test_pages_whose_keys_are_alike_are_several(tmp_path: Path) -> None:
     assert [hit.row for hit in reader.find(parse("two"), 10).hits] == [1]
 
 
+def test_frequent_words_are_found_and_phrases_pass_over_them(tmp_path: Path) -> None:
+    """Frequent words are found, also alone; in a phrase they have to be there, and keep the others apart."""
+    texts = ["It is the end of the world.", "The world, of which that is one end.", "An end, a world."]
+    pages = [entry(f"http://a.example/{n}", "en", "t", text) for n, text in enumerate(texts)]
+    pages.append(entry("http://a.example/3", "en", "To be or not to be", "a question"))
+    writer = Writer(tmp_path / DIRECTORY, Words())
+    writer.add(pages, Position(1, len(pages)))
+    reader = Reader(tmp_path / DIRECTORY, Words())
+
+    def found(text: str) -> list[int]:
+        return sorted(hit.row for hit in reader.find(parse(text), 10).hits)
+
+    assert found('"the end of the world"') == [0]
+    assert found("the end of the world") == [0, 1]
+    assert found('"end a world"') == [2]
+    assert found("the") == found('"the of"') == [0, 1]
+    assert found('"to be or not to be"') == found('title:"not to be"') == [3]
+    assert found('title:"be to not"') == []
+
+
 def test_a_page_that_another_has_found_gone_is_not_found(tmp_path: Path) -> None:
     """A page that changed hands, and is gone or another one since, is not found as it was."""
     directory = tmp_path / "crawl"
@@ -297,6 +317,7 @@ def test_what_was_forgotten_is_not_found(tmp_path: Path) -> None:
         assert _found(store, "same") == ["http://a.example/x", "http://c.example/x"]
         assert reader.newest([gone]) == {}
         keep(store, [entry("http://b.example/x", "en", "t", "same again", at_us=30)])
+        trio.run(_filled, store)
         trio.run(_filled, store)
         assert _found(store, "same host:b.example") == ["http://b.example/x"]
     (tmp_path / "s" / DIRECTORY / "gcs-index").write_text("0")

@@ -7,7 +7,9 @@ it is. Of a page that is gone the index has when that was found, and no terms: a
 which it cannot leave, may have the page as it was.
 
 A term says of which language it is a stem. A word of a query is looked for as a stem of each language that
-the index has, so that the same pages are found as `Query.holds` says.
+the index has, so that the same pages are found as `Query.holds` says. The most frequent words of a language
+have no place in descriptions and excerpts: there is a gap where they stood, and which pages have them is in
+`exact`, with all that is compared as a whole.
 
 Of a key there is a digest of 60 bits, as four values: a dictionary of few terms costs little, and a page is
 where all four are. Whoever wants to replace the page of another has to find a URL with the same digest.
@@ -16,14 +18,14 @@ where all four are. Whoever wants to replace the page of another has to find a U
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import tantivy
 
-from gcs.core.query import EXACT, WORDED, All, Query, Some, Terms
+from gcs.core.query import EXACT, PLACELESS, WORDED, All, Query, Some, Terms
 from gcs.core.words import LANGUAGES, Words, rules
 from gcs.index.entries import Entry
 from gcs.index.records import Forgotten, Found, Hit, NoIndex, Position
@@ -37,6 +39,8 @@ _EXACT: Final = "exact"
 _POSITION: Final = "position"
 _GONE: Final = "gone"
 """No value is one of these two: a colon is in each."""
+_GAP: Final = "."
+"""What stands where a word has no place; no term has it."""
 _PARTS: Final = 4
 _PART_BITS: Final = 15
 """Of so many bits each part of a digest is one value."""
@@ -61,8 +65,8 @@ def _schema() -> tantivy.Schema:
 
 def _opened(directory: Path) -> tantivy.Index:
     index = tantivy.Index(_schema(), str(directory))
-    spaces = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
-    index.register_tokenizer("terms", spaces)
+    spaces = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+    index.register_tokenizer("terms", spaces.filter(tantivy.Filter.custom_stopword([_GAP])).build())
     index.register_tokenizer("values", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).build())
     return index
 
@@ -203,12 +207,14 @@ class Writer:
         if not entry.is_there:
             return _placed(tantivy.Document(exact=[*values, _GONE]), row, entry.fetched_us)
         values += [_value(name, each) for name, some in entry.exact().items() for each in some]
-        terms, language, tag = self._words.terms, entry.language, _tag(rules(entry.language))
-        texts = {
-            name: _joined("", terms(text)) if name == "url" else _joined(tag, terms(text, language))
-            for name, text in entry.texts().items()
-        }
-        return _placed(tantivy.Document(exact=values, **texts), row, entry.fetched_us)
+        texts: dict[str, str] = {}
+        for name, text in entry.texts().items():
+            language = "" if name == "url" else rules(entry.language)
+            frequent: Collection[str] = self._words.frequent(language) if name in PLACELESS else ()
+            terms = _written(self._words.terms(text, language), language)
+            texts[name] = _joined(terms, _tag(language), frequent)
+            values += [_said(each, language) for each in {*terms}.intersection(frequent)]
+        return _placed(tantivy.Document(exact=[*{*values}], **texts), row, entry.fetched_us)
 
     def close(self) -> None:
         """Wait until what was written is in its place."""
@@ -226,12 +232,22 @@ def _tag(language: str) -> str:
     return f"{language}:" if language else ""
 
 
-def _joined(tag: str, terms: Sequence[str]) -> str:
-    return tag + f" {tag}".join(written(terms)) if terms else ""
+def _written(terms: list[str], language: str) -> list[str]:
+    """What terms are in the index; where words have stems, and some no place, each is one."""
+    return terms if language else written(terms)
+
+
+def _joined(terms: Iterable[str], tag: str, placeless: Collection[str]) -> str:
+    return " ".join([_GAP if each in placeless else tag + each for each in terms])
 
 
 def _value(name: str, value: str) -> str:
     return f"{name}:{value}"
+
+
+def _said(term: str, language: str) -> str:
+    """The value of a page that has a frequent word."""
+    return _value("word", _tag(language) + term)
 
 
 def _digest(key: str) -> list[str]:
@@ -243,8 +259,7 @@ def _digest(key: str) -> list[str]:
 
 def _page(schema: tantivy.Schema, key: str) -> tantivy.Query:
     """Finds the page that has a key."""
-    parts = [tantivy.Query.term_query(schema, _EXACT, each, "basic") for each in _digest(key)]
-    return tantivy.Query.boolean_query([(_MUST, part) for part in parts])
+    return _all([tantivy.Query.term_query(schema, _EXACT, each, "basic") for each in _digest(key)])
 
 
 def _position(index: tantivy.Index, searcher: tantivy.Searcher) -> Position:
@@ -282,25 +297,33 @@ class _Translation:
         if terms.field in EXACT:
             return tantivy.Query.const_score_query(self._exact(_value(terms.field, terms.words[0])), 0.1)
         fields = [terms.field] if terms.field else list(WORDED)
-        ways = [self._in_field("url", self._stems(terms, ""))] if "url" in fields else []
+        ways = [self._in_field("url", terms, "")] if "url" in fields else []
         for language in ("", *self._languages):
-            stems = self._stems(terms, language)
-            ways += [self._in_field(name, stems) for name in fields if name != "url"]
+            ways += [self._in_field(name, terms, language) for name in fields if name != "url"]
         return _any(ways)
 
-    def _stems(self, terms: Terms, language: str) -> list[str]:
-        tag, stem = _tag(language), self._words.stem
-        return [tag + each for each in written(stem(word, language) for word in terms.words)]
+    def _in_field(self, name: str, terms: Terms, language: str) -> tantivy.Query:
+        stems = _written([self._words.stem(word, language) for word in terms.words], language)
+        frequent: Collection[str] = self._words.frequent(language) if name in PLACELESS else ()
+        placed = [(at, _tag(language) + stem) for at, stem in enumerate(stems) if stem not in frequent]
+        parts = [self._exact(_said(stem, language)) for stem in {*stems}.intersection(frequent)]
+        if placed:
+            parts.append(self._following(name, placed))
+        return tantivy.Query.boost_query(_all(parts), _WEIGHTS[name])
 
-    def _in_field(self, name: str, stems: Sequence[str]) -> tantivy.Query:
-        if len(stems) == 1:
-            found = tantivy.Query.term_query(self._schema, name, stems[0], "freq")
-        else:
-            found = tantivy.Query.phrase_query(self._schema, name, [*stems])
-        return tantivy.Query.boost_query(found, _WEIGHTS[name])
+    def _following(self, name: str, placed: Sequence[tuple[int, str]]) -> tantivy.Query:
+        """The query for terms that are so far from each other."""
+        first, term = placed[0]
+        if len(placed) == 1:
+            return tantivy.Query.term_query(self._schema, name, term, "freq")
+        return tantivy.Query.phrase_query(self._schema, name, [(at - first, each) for at, each in placed])
 
     def _exact(self, value: str) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, _EXACT, value, "basic")
+
+
+def _all(parts: Sequence[tantivy.Query]) -> tantivy.Query:
+    return parts[0] if len(parts) == 1 else tantivy.Query.boolean_query([(_MUST, part) for part in parts])
 
 
 def _any(parts: Sequence[tantivy.Query]) -> tantivy.Query:
