@@ -22,7 +22,7 @@ from gcs.core.words import Words
 from gcs.errors import UsageError
 from gcs.gatherer.parts import Fleet
 from gcs.index import DIRECTORY, FORGOTTEN
-from gcs.index.engine import _MERGED, _MOST_AT_ONCE, Reader, Writer, evenly
+from gcs.index.engine import _MERGED, _MOST_AT_ONCE, Reader, Writer, _digest, evenly
 from gcs.index.entries import Entry
 from gcs.index.feed import forgotten, with_forgotten
 from gcs.index.making import make
@@ -39,13 +39,13 @@ from tests.effort import examples
 from tests.searching import entry, keep, opened
 
 _WORDS = ["house", "houses", "running", "run", "Häuser", "haus", "casas", "casa", "検索", "索検"]
-_WORDS += ["検", "索索", "検索検索", "索x検索", "한국어", "ไทย"]
+_WORDS += ["検", "索索", "検索検索", "索x検索", "한국어", "ไทย", "the", "of", "der", "de"]
 LANGUAGES = st.sampled_from(["en", "de", "es", "ja", "xx", ""])
 TEXTS = st.lists(st.sampled_from(_WORDS), max_size=6).map(" ".join)
-_PAGES = st.lists(st.tuples(LANGUAGES, TEXTS, TEXTS), min_size=1, max_size=12)
+_PAGES = st.lists(st.tuples(LANGUAGES, TEXTS, TEXTS, TEXTS), min_size=1, max_size=12)
 _LEAF = st.builds(
     lambda field, words: field + (words[0] if len(words) == 1 else f'"{" ".join(words)}"'),
-    st.sampled_from(["", "", "title:", "text:", "url:"]),
+    st.sampled_from(["", "", "title:", "about:", "text:", "url:"]),
     st.lists(st.sampled_from([*_WORDS, "example", "p1"]), min_size=1, max_size=3),
 )
 _EXACT = st.sampled_from(["lang:de", "lang:xx", "host:example", "host:h1.example", "type:text"])
@@ -61,14 +61,14 @@ QUERIES = st.recursive(
 @settings(max_examples=examples(25))
 @given(pages=_PAGES, queries=st.lists(QUERIES, min_size=1, max_size=8))
 def test_the_index_finds_what_a_query_holds_of(
-    pages: list[tuple[str, str, str]], queries: list[str], tmp_path_factory: pytest.TempPathFactory
+    pages: list[tuple[str, str, str, str]], queries: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The index finds exactly the pages that a query holds of, in whichever language they are."""
     directory = tmp_path_factory.mktemp("index") / DIRECTORY
     words = Words()
     kept = [
-        entry(f"http://h{n % 3}.example/p{n}", language, title, text)
-        for n, (language, title, text) in enumerate(pages)
+        entry(f"http://h{n % 3}.example/p{n}", language, title, text)._replace(description=about)
+        for n, (language, title, about, text) in enumerate(pages)
     ]
     writer = Writer(directory, words)
     half = len(kept) // 2
@@ -166,6 +166,42 @@ def test_the_newest_visit_counts(tmp_path: Path) -> None:
         assert _found(store, "before") == ["http://a.example/2"]
         assert _found(store, "after") == ["http://a.example/0"]
         assert Reader(store.directory / DIRECTORY, Words()).pages == 2
+
+
+def test_pages_whose_keys_are_alike_are_several(tmp_path: Path) -> None:
+    """Pages whose digests are alike in part do not replace each other, and each is known by its own key."""
+    by_part: dict[str, list[str]] = {}
+    for n in range(2_000):
+        url = f"http://a.example/{n}"
+        by_part.setdefault(_digest(key(url))[0], []).append(url)
+    first, second = next(urls for urls in by_part.values() if len(urls) > 1)[:2]
+    writer = Writer(tmp_path / DIRECTORY, Words())
+    writer.add([entry(first, "en", "t", "one"), entry(second, "en", "t", "two", at_us=2)], Position(1, 2))
+    writer.add([entry(first, "en", "t", "three", at_us=3)], Position(2, 3))
+    reader = Reader(tmp_path / DIRECTORY, Words())
+    assert reader.pages == 2
+    assert reader.newest([key(first), key(second)]) == {key(first): 3, key(second): 2}
+    assert [hit.row for hit in reader.find(parse("two"), 10).hits] == [1]
+
+
+def test_frequent_words_are_found_and_phrases_pass_over_them(tmp_path: Path) -> None:
+    """Frequent words are found, also alone; in a phrase they have to be there, and keep the others apart."""
+    texts = ["It is the end of the world.", "The world, of which that is one end.", "An end, a world."]
+    pages = [entry(f"http://a.example/{n}", "en", "t", text) for n, text in enumerate(texts)]
+    pages.append(entry("http://a.example/3", "en", "To be or not to be", "a question"))
+    writer = Writer(tmp_path / DIRECTORY, Words())
+    writer.add(pages, Position(1, len(pages)))
+    reader = Reader(tmp_path / DIRECTORY, Words())
+
+    def found(text: str) -> list[int]:
+        return sorted(hit.row for hit in reader.find(parse(text), 10).hits)
+
+    assert found('"the end of the world"') == [0]
+    assert found("the end of the world") == [0, 1]
+    assert found('"end a world"') == [2]
+    assert found("the") == found('"the of"') == [0, 1]
+    assert found('"to be or not to be"') == found('title:"not to be"') == [3]
+    assert found('title:"be to not"') == []
 
 
 def test_a_page_that_another_has_found_gone_is_not_found(tmp_path: Path) -> None:
@@ -266,22 +302,28 @@ def test_what_was_forgotten_is_not_found(tmp_path: Path) -> None:
     start = host_prefix("b.example")
     with opened(tmp_path / "s") as store:
         keep(store, [entry(f"http://{name}.example/x", "en", "t", "same") for name in "abc"])
+        store.flush_segments(everything=True)
         keep(store, [entry("http://b.example/", "en", "t", "same")])
+        keep(store, [entry("http://b.example/gone", "", "", "", status=404)])
         trio.run(_filled, store)
+        reader, gone = Reader(store.directory / DIRECTORY, Words()), key("http://b.example/gone")
         assert len(_found(store, "same")) == 4
+        assert reader.newest([gone]) == {gone: 1}
         stored = with_forgotten(None, Forgotten(*part(start), 10))
         stored = with_forgotten(stored[FORGOTTEN], Forgotten(*part(start), 20))
         assert len(forgotten(stored[FORGOTTEN])) == 1
         store.commit(Batch(meta=stored))
         trio.run(_filled, store)
         assert _found(store, "same") == ["http://a.example/x", "http://c.example/x"]
+        assert reader.newest([gone]) == {}
         keep(store, [entry("http://b.example/x", "en", "t", "same again", at_us=30)])
+        trio.run(_filled, store)
         trio.run(_filled, store)
         assert _found(store, "same host:b.example") == ["http://b.example/x"]
     (tmp_path / "s" / DIRECTORY / "gcs-index").write_text("0")
     with pytest.raises(NoIndex):
         Reader(tmp_path / "s" / DIRECTORY, Words())
-    assert make(tmp_path / "s", lambda _: None) == {"stores": 1, "summaries": 5}
+    assert make(tmp_path / "s", lambda _: None) == {"stores": 1, "summaries": 6}
     assert {each.url for each in search_directory(tmp_path / "s", "same", 10, 0).found} == {
         "http://a.example/x",
         "http://b.example/x",

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcs.core.frequent import FREQUENT
 from gcs.core.highlights import snippet, wanted
 from gcs.core.query import MAX_TERMS, BadQuery, follows, parse
-from gcs.core.words import Words
+from gcs.core.words import LANGUAGES, Words, folding
 from tests.searching import entry
 
 WORDS = Words()
@@ -52,6 +53,15 @@ PAGES = {
         ("(fox OR haus) quick", ["en"]),
         ("quick-brown", ["en"]),
         ("brown-quick", []),
+        ("the", ["en"]),
+        ("text:the -title:the", ["en"]),
+        ('"foxes were running"', ["en"]),
+        ('"the quick were the foxes"', []),
+        ('"quick the foxes"', ["en"]),
+        ('"quick of foxes"', []),
+        ('text:"der häuser"', ["de"]),
+        ('title:"der häuser"', []),
+        ('"die der"', ["de"]),
     ],
 )
 def test_what_a_query_holds_of(query: str, found: list[str]) -> None:
@@ -97,6 +107,32 @@ def test_following_terms_are_a_slice(terms: list[str], some: list[str]) -> None:
     """Terms follow each other exactly if they are a slice."""
     slices = [terms[at : at + len(some)] for at in range(len(terms))]
     assert follows(terms, some) == (some in slices)
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), min_size=1, max_size=4)
+)
+def test_terms_without_a_place_may_be_any(terms: list[str], some: list[str]) -> None:
+    """Terms without a place are passed over: the others follow each other as if any stood there."""
+    placeless = {"b"}
+    places = range(-len(some), len(terms) + 1)
+    expected = any(
+        all(
+            each in placeless or (0 <= at + n < len(terms) and terms[at + n] == each)
+            for n, each in enumerate(some)
+        )
+        for at in places
+    )
+    assert follows(terms, some, placeless) == expected
+
+
+def test_frequent_words_are_words_of_languages_with_stems() -> None:
+    """Each frequent word is one word, in its own form, of a language that has rules for stems."""
+    assert FREQUENT.keys() <= LANGUAGES
+    for language, text in FREQUENT.items():
+        assert WORDS.words(text) == folding(text).split()
+        assert WORDS.frequent(language) == set(WORDS.terms(text, language))
+    assert not WORDS.frequent("ja") | WORDS.frequent("")
 
 
 @given(st.text(max_size=300), st.sampled_from(["en", "de", "ja", "xx", ""]))

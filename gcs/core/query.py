@@ -7,15 +7,18 @@
     -word  a OR b  ( )  without it; one or the other; groups
 
 A word is in a field if its stem in the language of the page is (`gcs.core.words`), and words that are joined
-by signs, or written without spaces, are a phrase. What a query means is said by `Query.holds`: the index must
-find that very pages, and profiles are matched by it.
+by signs, or written without spaces, are a phrase. Of the most frequent words of a language a phrase asks only
+in titles and URLs where they stand. What is said about a page and its text are one for such words: they have
+to be in it somewhere, and any words may be in their places. So "end of the world" holds where "end", two
+words and "world" follow each other, and "of" and "the" are between them or elsewhere. What a query means is
+said by `Query.holds`: the index must find that very pages, and profiles are matched by it.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,6 +28,8 @@ WORDED: Final = ("title", "about", "text", "url")
 """Fields that have words: title; description, keywords and headings; excerpt; URL."""
 _UNSTEMMED: Final = "url"
 _STEMMED: Final = tuple(name for name in WORDED if name != _UNSTEMMED)
+PLACELESS: Final = ("about", "text")
+"""Fields that are one for the most frequent words of a language, which have no place in it."""
 EXACT: Final = ("host", "lang", "type")
 """Fields that have values, which are compared as a whole."""
 FIELDS: Final = (*WORDED, *EXACT)
@@ -49,7 +54,7 @@ class Paper:
     Words are cut once, and become terms when a field is first asked for, or those that `become` is given.
     """
 
-    __slots__ = ("_orders", "_words", "cut", "exact", "language", "stem")
+    __slots__ = ("_orders", "_words", "cut", "exact", "frequent", "language", "stem")
 
     def __init__(
         self, words: Words, language: str, texts: Mapping[str, str], exact: Mapping[str, Sequence[str]]
@@ -57,6 +62,8 @@ class Paper:
         self.language, self.exact, self._words = language, exact, words
         self.stem: Callable[[str], str] = words.stems(language).__getitem__
         """What a word becomes in the language of the page."""
+        self.frequent = words.frequent(language)
+        """The terms that nearly every text in the language of the page has."""
         self.cut = {name: words.words(text) for name, text in texts.items()}
         self._orders: dict[str, list[str]] = {}
 
@@ -108,8 +115,7 @@ class Terms(Query):
         if self.field != _UNSTEMMED:
             wanted = [*map(paper.stem, self.words)]
             for name in (self.field,) if self.field else _STEMMED:
-                there = paper.order(name)
-                if wanted[0] in there and (len(wanted) == 1 or follows(there, wanted)):
+                if _says(paper, name, wanted):
                     return True
         return self.field in ("", _UNSTEMMED) and follows(
             paper.order(_UNSTEMMED), paper.unstemmed(self.words)
@@ -155,13 +161,28 @@ class Some(Query):
             yield from part.leaves()
 
 
-def follows(terms: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether some terms follow each other somewhere."""
-    first, count = wanted[0], len(wanted)
+def _says(paper: Paper, name: str, wanted: Sequence[str]) -> bool:
+    """Whether a field has a phrase."""
+    there = paper.order(name)
+    if len(wanted) == 1 and wanted[0] in there:
+        return True
+    placeless = paper.frequent.intersection(wanted) if name in PLACELESS else frozenset[str]()
+    return follows(there, wanted, placeless) and all(
+        any(term in paper.order(other) for other in PLACELESS) for term in placeless
+    )
+
+
+def follows(terms: Sequence[str], wanted: Sequence[str], placeless: Collection[str] = ()) -> bool:
+    """Whether some terms follow each other somewhere; any may stand where one is wanted that has no place."""
+    placed = [(at, term) for at, term in enumerate(wanted) if term not in placeless]
+    if not placed:
+        return True
+    before, first = placed[0]
     at = -1
     for _ in range(terms.count(first)):
         at = terms.index(first, at + 1)
-        if list(terms[at : at + count]) == list(wanted):
+        start = at - before
+        if start + placed[-1][0] < len(terms) and all(terms[start + off] == term for off, term in placed):
             return True
     return False
 

@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 
 from Stemmer import Stemmer
 
+from gcs.core.frequent import FREQUENT
+
 MAX_TERM: Final = 64
 """Characters of a term; longer ones are cut."""
 _MEMORY: Final = 200_000
@@ -114,6 +116,7 @@ class Words:
 
     def __init__(self) -> None:
         self._stems: dict[str, Stems] = {}
+        self._frequent: dict[str, frozenset[str]] = {}
 
     def terms(self, text: str, language: str = "") -> list[str]:
         """The terms of a text in a language, in their order."""
@@ -155,6 +158,14 @@ class Words:
         if stems is None:
             stems = self._stems[name] = Stems(Stemmer(_ALGORITHMS[name], 0).stemWord if name else str)
         return stems
+
+    def frequent(self, language: str) -> frozenset[str]:
+        """The terms that nearly every text of a language has, as far as they are known."""
+        name = rules(language)
+        found = self._frequent.get(name)
+        if found is None:
+            found = self._frequent[name] = frozenset(self.terms(FREQUENT.get(name, ""), name))
+        return found
 
 
 def rules(language: str) -> str:

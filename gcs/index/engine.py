@@ -7,39 +7,49 @@ it is. Of a page that is gone the index has when that was found, and no terms: a
 which it cannot leave, may have the page as it was.
 
 A term says of which language it is a stem. A word of a query is looked for as a stem of each language that
-the index has, so that the same pages are found as `Query.holds` says.
+the index has, so that the same pages are found as `Query.holds` says. The most frequent words of a language
+have no place in descriptions and excerpts: there is a gap where they stood, and which pages have them is in
+`exact`, with all that is compared as a whole.
+
+Of a key there is a digest of 60 bits, as four values: a dictionary of few terms costs little, and a page is
+where all four are. Whoever wants to replace the page of another has to find a URL with the same digest.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import tantivy
 
-from gcs.core.query import EXACT, WORDED, All, Query, Some, Terms
+from gcs.core.query import EXACT, PLACELESS, WORDED, All, Query, Some, Terms
 from gcs.core.words import LANGUAGES, Words, rules
 from gcs.index.entries import Entry
 from gcs.index.records import Forgotten, Found, Hit, NoIndex, Position
 from gcs.index.symbols import written
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 _VERSION_FILE: Final = "gcs-index"
 _META_FILE: Final = "meta.json"
 """Where Tantivy keeps what was committed; another file takes its place each time."""
-_POSITION: Final = "\0position"
-_GONE: Final = "\0gone"
-"""No key begins like these two, which stand among the keys."""
+_EXACT: Final = "exact"
+_POSITION: Final = "position"
+_GONE: Final = "gone"
+"""No value is one of these two: a colon is in each."""
+_GAP: Final = "."
+"""What stands where a word has no place; no term has it."""
+_PARTS: Final = 4
+_PART_BITS: Final = 15
+"""Of so many bits each part of a digest is one value."""
 _WEIGHTS: Final[Mapping[str, float]] = {"title": 4.0, "about": 2.0, "text": 1.0, "url": 1.0}
 _HEAP_BYTES: Final = 64 << 20
 _MERGED: Final = 8
 """Tantivy makes one segment of so many that are about as large."""
 _MOST_AT_ONCE: Final = 20_000
 """Of so many pages a segment can be made within `_HEAP_BYTES`, and an eighth of them are enough for one."""
-_KEYS_AT_ONCE: Final = 10_000
 _MUST, _MAY, _NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
 
 
@@ -47,8 +57,7 @@ def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     for name in WORDED:
         builder.add_text_field(name, tokenizer_name="terms")
-    for name in (*EXACT, "key"):
-        builder.add_text_field(name, tokenizer_name="values", index_option="basic")
+    builder.add_text_field(_EXACT, tokenizer_name="values", index_option="basic")
     for name in ("row", "fetched"):
         builder.add_unsigned_field(name, fast=True)
     return builder.build()
@@ -56,8 +65,8 @@ def _schema() -> tantivy.Schema:
 
 def _opened(directory: Path) -> tantivy.Index:
     index = tantivy.Index(_schema(), str(directory))
-    spaces = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
-    index.register_tokenizer("terms", spaces)
+    spaces = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+    index.register_tokenizer("terms", spaces.filter(tantivy.Filter.custom_stopword([_GAP])).build())
     index.register_tokenizer("values", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).build())
     return index
 
@@ -126,7 +135,7 @@ class Reader:
         """When each of some pages was fetched that the index has, or was found to be gone, by key."""
         searcher, found = self._commit().searcher, dict[str, int]()
         for key in keys:
-            hits = searcher.search(tantivy.Query.term_query(self._index.schema, "key", key), 1).hits
+            hits = searcher.search(_page(self._index.schema, key), 1).hits
             if hits:
                 found[key] = int(searcher.fast_field_values("fetched", [hits[0][1]])[0] or 0)
         return found
@@ -137,7 +146,7 @@ class Reader:
         if self._seen is None or meta != self._seen.meta:
             self._index.reload()
             searcher = self._index.searcher()
-            asked = tantivy.Query.term_query(self._index.schema, "key", _GONE)
+            asked = tantivy.Query.term_query(self._index.schema, _EXACT, _GONE)
             gone = searcher.search(asked, 1, count=True).count  # type: ignore[attr-defined] # as above
             pages = max(0, searcher.num_docs - 1 - int(gone))
             self._seen = _Commit(meta, searcher, pages, _languages(searcher))
@@ -159,15 +168,20 @@ class Writer:
         self.position = _position(self._index, self._index.searcher())
         self._forgotten: Sequence[Forgotten] = ()
 
-    def forget(self, forgotten: Sequence[Forgotten]) -> None:
-        """Remove pages, and let none of them in any more."""
+    def forget(self, forgotten: Sequence[Forgotten], visits: Iterable[tuple[str, int]]) -> None:
+        """Remove pages, and let none of them in any more; visits are keys that may be here, and when."""
         fresh = [each for each in forgotten if each not in self._forgotten]
         self._forgotten = forgotten
-        for each in fresh:
-            for some in _covered(self._index, each):
-                self._writer.delete_documents_by_query(some)
-        if fresh:
-            self._writer.commit()
+        if not fresh:
+            return
+        last: dict[str, int] = {}
+        for key, at_us in visits:
+            if any(each.covers(key, 0) for each in fresh):
+                last[key] = max(at_us, last.get(key, 0))
+        for key, at_us in last.items():
+            if any(each.covers(key, at_us) for each in fresh):
+                self._writer.delete_documents_by_query(_page(self._index.schema, key))
+        self._writer.commit()
 
     def add(self, entries: Iterable[Entry], position: Position) -> None:
         """Let pages be found, each instead of what was there of it before, and commit.
@@ -179,37 +193,32 @@ class Writer:
         visits = ((number, entry) for number, entry in enumerate(entries, row) if not entry.unchanged)
         last = {entry.key: (number, entry) for number, entry in visits}
         for key, (number, entry) in last.items():
-            self._writer.delete_documents_by_term("key", key)
+            self._writer.delete_documents_by_query(_page(self._index.schema, key))
             if not any(each.covers(key, entry.fetched_us) for each in self._forgotten):
                 self._writer.add_document(self._document(number, entry))
-        self._writer.delete_documents_by_term("key", _POSITION)
-        self._writer.add_document(_placed(tantivy.Document(key=_POSITION), position.rows, position.entry))
+        self._writer.delete_documents_by_term(_EXACT, _POSITION)
+        at = tantivy.Document(exact=_POSITION)
+        self._writer.add_document(_placed(at, position.rows, position.entry))
         self._writer.commit()
         self.position = position
 
     def _document(self, row: int, entry: Entry) -> tantivy.Document:
+        values = _digest(entry.key)
         if not entry.is_there:
-            return _placed(tantivy.Document(key=[entry.key, _GONE]), row, entry.fetched_us)
-        terms, language, tag = self._words.terms, entry.language, _tag(rules(entry.language))
-        texts = {
-            name: _joined("", terms(text)) if name == "url" else _joined(tag, terms(text, language))
-            for name, text in entry.texts().items()
-        }
-        values = {name: each for name, each in entry.exact().items() if each}
-        return _placed(tantivy.Document(**texts, **values, key=entry.key), row, entry.fetched_us)
+            return _placed(tantivy.Document(exact=[*values, _GONE]), row, entry.fetched_us)
+        values += [_value(name, each) for name, some in entry.exact().items() for each in some]
+        texts: dict[str, str] = {}
+        for name, text in entry.texts().items():
+            language = "" if name == "url" else rules(entry.language)
+            frequent: Collection[str] = self._words.frequent(language) if name in PLACELESS else ()
+            terms = _written(self._words.terms(text, language), language)
+            texts[name] = _joined(terms, _tag(language), frequent)
+            values += [_said(each, language) for each in {*terms}.intersection(frequent)]
+        return _placed(tantivy.Document(exact=[*{*values}], **texts), row, entry.fetched_us)
 
     def close(self) -> None:
         """Wait until what was written is in its place."""
         self._writer.wait_merging_threads()
-
-
-def _tag(language: str) -> str:
-    """What a term of a language with rules for stems begins with, so that it is found by no other's stems."""
-    return f"{language}:" if language else ""
-
-
-def _joined(tag: str, terms: Sequence[str]) -> str:
-    return tag + f" {tag}".join(written(terms)) if terms else ""
 
 
 def _placed(document: tantivy.Document, row: int, fetched: int) -> tantivy.Document:
@@ -218,34 +227,54 @@ def _placed(document: tantivy.Document, row: int, fetched: int) -> tantivy.Docum
     return document
 
 
+def _tag(language: str) -> str:
+    """What a term of a language with rules for stems begins with, so that it is found by no other's stems."""
+    return f"{language}:" if language else ""
+
+
+def _written(terms: list[str], language: str) -> list[str]:
+    """What terms are in the index; where words have stems, and some no place, each is one."""
+    return terms if language else written(terms)
+
+
+def _joined(terms: Iterable[str], tag: str, placeless: Collection[str]) -> str:
+    return " ".join([_GAP if each in placeless else tag + each for each in terms])
+
+
+def _value(name: str, value: str) -> str:
+    return f"{name}:{value}"
+
+
+def _said(term: str, language: str) -> str:
+    """The value of a page that has a frequent word."""
+    return _value("word", _tag(language) + term)
+
+
+def _digest(key: str) -> list[str]:
+    """The values of the page that has a key."""
+    digest = int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
+    parts = [digest >> part * _PART_BITS & (1 << _PART_BITS) - 1 for part in range(_PARTS)]
+    return [_value(f"key{number}", f"{part:x}") for number, part in enumerate(parts)]
+
+
+def _page(schema: tantivy.Schema, key: str) -> tantivy.Query:
+    """Finds the page that has a key."""
+    return _all([tantivy.Query.term_query(schema, _EXACT, each, "basic") for each in _digest(key)])
+
+
 def _position(index: tantivy.Index, searcher: tantivy.Searcher) -> Position:
-    hits = searcher.search(tantivy.Query.term_query(index.schema, "key", _POSITION), 1).hits
+    hits = searcher.search(tantivy.Query.term_query(index.schema, _EXACT, _POSITION), 1).hits
     if not hits:
         return Position()
     (entry,), (rows,) = (searcher.fast_field_values(name, [hits[0][1]]) for name in ("fetched", "row"))
     return Position(int(entry or 0), int(rows or 0))
 
 
-def _covered(index: tantivy.Index, forgotten: Forgotten) -> Iterator[tantivy.Query]:
-    """Queries that find all pages of the index that are forgotten."""
-    start, end = forgotten.start, forgotten.end
-    index.reload()
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(start, end or "", strict=False))
-    prefix = "".join(each for each, _ in same)
-    keys = [key for key, _ in index.searcher().terms_with_prefix("key", prefix)]
-    special = (_POSITION, _GONE)
-    chosen = [key for key in keys if key not in special and start <= key and (end is None or key < end)]
-    times = tantivy.Query.range_query(
-        index.schema, "fetched", tantivy.FieldType.Unsigned, 0, forgotten.before_us, include_upper=False
-    )
-    for at in range(0, len(chosen), _KEYS_AT_ONCE):
-        keyed = tantivy.Query.term_set_query(index.schema, "key", chosen[at : at + _KEYS_AT_ONCE])
-        yield tantivy.Query.boolean_query([(_MUST, keyed), (_MUST, times)])
-
-
 def _languages(searcher: tantivy.Searcher) -> list[str]:
     """Those of the pages of an index that have rules for stems."""
-    return [name for name, _ in searcher.terms_with_prefix("lang", "") if name in LANGUAGES]
+    values = searcher.terms_with_prefix(_EXACT, _value("lang", ""))
+    names = [value.partition(":")[2] for value, _ in values]
+    return [name for name in names if name in LANGUAGES]
 
 
 class _Translation:
@@ -266,28 +295,35 @@ class _Translation:
 
     def _terms(self, terms: Terms) -> tantivy.Query:
         if terms.field in EXACT:
-            return self._value(terms.field, terms.words[0])
+            return tantivy.Query.const_score_query(self._exact(_value(terms.field, terms.words[0])), 0.1)
         fields = [terms.field] if terms.field else list(WORDED)
-        ways = [self._in_field("url", self._stems(terms, ""))] if "url" in fields else []
+        ways = [self._in_field("url", terms, "")] if "url" in fields else []
         for language in ("", *self._languages):
-            stems = self._stems(terms, language)
-            ways += [self._in_field(name, stems) for name in fields if name != "url"]
+            ways += [self._in_field(name, terms, language) for name in fields if name != "url"]
         return _any(ways)
 
-    def _stems(self, terms: Terms, language: str) -> list[str]:
-        tag, stem = _tag(language), self._words.stem
-        return [tag + each for each in written(stem(word, language) for word in terms.words)]
+    def _in_field(self, name: str, terms: Terms, language: str) -> tantivy.Query:
+        stems = _written([self._words.stem(word, language) for word in terms.words], language)
+        frequent: Collection[str] = self._words.frequent(language) if name in PLACELESS else ()
+        placed = [(at, _tag(language) + stem) for at, stem in enumerate(stems) if stem not in frequent]
+        parts = [self._exact(_said(stem, language)) for stem in {*stems}.intersection(frequent)]
+        if placed:
+            parts.append(self._following(name, placed))
+        return tantivy.Query.boost_query(_all(parts), _WEIGHTS[name])
 
-    def _in_field(self, name: str, stems: Sequence[str]) -> tantivy.Query:
-        if len(stems) == 1:
-            found = tantivy.Query.term_query(self._schema, name, stems[0], "freq")
-        else:
-            found = tantivy.Query.phrase_query(self._schema, name, [*stems])
-        return tantivy.Query.boost_query(found, _WEIGHTS[name])
+    def _following(self, name: str, placed: Sequence[tuple[int, str]]) -> tantivy.Query:
+        """The query for terms that are so far from each other."""
+        first, term = placed[0]
+        if len(placed) == 1:
+            return tantivy.Query.term_query(self._schema, name, term, "freq")
+        return tantivy.Query.phrase_query(self._schema, name, [(at - first, each) for at, each in placed])
 
-    def _value(self, name: str, value: str) -> tantivy.Query:
-        found = tantivy.Query.term_query(self._schema, name, value, "basic")
-        return tantivy.Query.const_score_query(found, 0.1)
+    def _exact(self, value: str) -> tantivy.Query:
+        return tantivy.Query.term_query(self._schema, _EXACT, value, "basic")
+
+
+def _all(parts: Sequence[tantivy.Query]) -> tantivy.Query:
+    return parts[0] if len(parts) == 1 else tantivy.Query.boolean_query([(_MUST, part) for part in parts])
 
 
 def _any(parts: Sequence[tantivy.Query]) -> tantivy.Query:

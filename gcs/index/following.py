@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 
 from gcs.index.entries import Entry, filed, unpacked
 from gcs.index.records import Position
+from gcs.store import parquet
 from gcs.store.records import SUMMARIES
 from gcs.store.segments import covered, files
+from gcs.store.view import View
 
 _AT_ONCE: Final = 5_000
 """Rows of a file in one step."""
@@ -116,6 +118,19 @@ class Following(ABC):
         """Whether anything in a file is to be taken in; if not, its rows are only counted."""
         del path
         return True
+
+
+def visits(store: Path) -> Iterator[tuple[str, int]]:
+    """The keys of all pages of which a store has summaries, and when each was fetched (`fetched_us`)."""
+    # What becomes a file while the journal is read is in one when those are listed.
+    with View(store) as view:
+        for number, _ in view.waiting(SUMMARIES):
+            for entry in unpacked(view.packed(SUMMARIES, number) or b""):
+                if not entry.unchanged:
+                    yield entry.key, entry.fetched_us
+    for path in files(store, SUMMARIES):
+        for rows in parquet.read(path, ("key", "fetched_at", "unchanged"), _AT_ONCE):
+            yield from ((key, fetched_us) for key, fetched_us, unchanged in rows if not unchanged)
 
 
 def newest_us(path: Path) -> int:
