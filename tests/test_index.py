@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import trio
@@ -21,8 +23,8 @@ from gcs.core.urls import key, part
 from gcs.core.words import Words
 from gcs.errors import UsageError
 from gcs.gatherer.parts import Fleet
-from gcs.index import DIRECTORY, FORGOTTEN
-from gcs.index.engine import _MERGED, _MOST_AT_ONCE, Reader, Writer, _digest, evenly
+from gcs.index import DIRECTORY, FORGOTTEN, engine
+from gcs.index.engine import _MERGED, _MOST_AT_ONCE, Reader, Writer, evenly
 from gcs.index.entries import Entry
 from gcs.index.feed import forgotten, with_forgotten
 from gcs.index.making import make
@@ -170,18 +172,33 @@ def test_the_newest_visit_counts(tmp_path: Path) -> None:
 
 def test_pages_whose_keys_are_alike_are_several(tmp_path: Path) -> None:
     """Pages whose digests are alike in part do not replace each other, and each is known by its own key."""
+    writer = Writer(tmp_path / DIRECTORY, Words())
     by_part: dict[str, list[str]] = {}
     for n in range(2_000):
         url = f"http://a.example/{n}"
-        by_part.setdefault(_digest(key(url))[0], []).append(url)
+        by_part.setdefault(writer._pages.values(key(url))[0], []).append(url)
     first, second = next(urls for urls in by_part.values() if len(urls) > 1)[:2]
-    writer = Writer(tmp_path / DIRECTORY, Words())
     writer.add([entry(first, "en", "t", "one"), entry(second, "en", "t", "two", at_us=2)], Position(1, 2))
     writer.add([entry(first, "en", "t", "three", at_us=3)], Position(2, 3))
     reader = Reader(tmp_path / DIRECTORY, Words())
     assert reader.pages == 2
     assert reader.newest([key(first), key(second)]) == {key(first): 3, key(second): 2}
     assert [hit.row for hit in reader.find(parse("two"), 10).hits] == [1]
+
+
+def test_what_is_forgotten_is_told_by_the_page_that_is_there(tmp_path: Path) -> None:
+    """Times may go back, by another clock: the page of the last row counts, however much is forgotten."""
+    writer, reading = Writer(tmp_path / DIRECTORY, Words()), partial(Reader, tmp_path / DIRECTORY, Words())
+    urls = [f"http://a.example/{n}" for n in range(30)]
+    writer.add([entry(url, "en", "t", "one", at_us=100) for url in urls], Position(1, 30))
+    writer.add([entry(url, "en", "t", "two", at_us=50) for url in urls[:20]], Position(2, 50))
+    keys = [key(url) for url in urls]
+    with patch.object(engine, "_DELETED_AT_ONCE", 3):
+        writer.forget([Forgotten("", None, 60)], [*keys, *keys])
+    assert reading().newest(keys) == dict.fromkeys(keys[20:], 100)
+    assert len(reading().find(parse("two"), 50).hits) == 0
+    other = Writer(tmp_path / "other", Words())
+    assert other._pages.values(keys[0]) != writer._pages.values(keys[0])
 
 
 def test_frequent_words_are_found_and_phrases_pass_over_them(tmp_path: Path) -> None:

@@ -135,6 +135,20 @@ def test_frequent_words_are_words_of_languages_with_stems() -> None:
     assert not WORDS.frequent("ja") | WORDS.frequent("")
 
 
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("en", "likely willing"),
+        ("es", "comida comer par pares parar"),
+        ("fr", "été sons sonne"),
+        ("pt", "comida comer par pares parar"),
+    ],
+)
+def test_other_words_have_their_places(language: str, words: str) -> None:
+    """Also those that have the stem of a word which is frequent."""
+    assert WORDS.frequent(language).isdisjoint(WORDS.terms(words, language))
+
+
 @given(st.text(max_size=300), st.sampled_from(["en", "de", "ja", "xx", ""]))
 def test_terms_and_their_places_agree(text: str, language: str) -> None:
     """Where a text has terms is where its terms are, unless comparing it needs a form of another length."""

@@ -1,8 +1,9 @@
 """The words that nearly every text of a language has, such as articles and prepositions.
 
 They are counted: all that are at least one in 400 words of a treebank of Universal Dependencies, and are
-mostly adpositions, adverbs, auxiliaries, conjunctions, determiners, particles or pronouns there. In English
-these are a third of what is written. Where each of them stands says little and would cost an index most, so a
+mostly adpositions, adverbs, auxiliaries, conjunctions, determiners, particles or pronouns there; but for some
+that have the stem of quite another word, such as Spanish "como", which has that of "comida". In English these
+are a third of what is written. Where each of them stands says little and would cost an index most, so a
 phrase asks less of them than of other words (`gcs.core.query`).
 """
 
@@ -30,10 +31,10 @@ FREQUENT: Final[Mapping[str, str]] = MappingProxyType(
             "στη στις αυτό κατά μας ένα μια"
         ),
         "en": (
-            "the to and a i of in you is for it that on with are this be was they my at not we will but if "
-            "as or there can from me what by has your all like would do an very so he"
+            "the to and a i of in you is for it that on with are this be was they my at not we but if as or "
+            "there can from me what by has your all would do an very so he"
         ),
-        "es": "de la el en y que a los del se un por con las es una su para al no como más lo fue o este",
+        "es": "de la el en y que a los del se un por con las es una su al no más lo fue o este",
         "et": (
             "ja on ei et kui ka see siis aga ma mis seda nii oli või oleks pole selle ning oma kes ise nagu "
             "kas midagi ole olen minu"
@@ -42,8 +43,8 @@ FREQUENT: Final[Mapping[str, str]] = MappingProxyType(
         "fa": "و در به از که این را است با آن بر برای خود بود هم وی او",
         "fi": "ja on että ei se oli tai kun hän sen myös ovat mutta kuin joka voi jos sitä ole niin",
         "fr": (
-            "de la le et l à les en est des un du d il une dans au a pour par qui que sur son plus se pas ce "
-            "avec s sont qu elle n aux été"
+            "de la le et l à les en est des un du d il une dans au a pour par qui que sur plus se pas ce "
+            "avec s sont qu elle n aux"
         ),
         "ga": (
             "a an agus ar na i ag go le sé is sin é sa de seo leis ó ach mar d gur nó ní do féin in ina mé "
@@ -83,10 +84,7 @@ FREQUENT: Final[Mapping[str, str]] = MappingProxyType(
             "seg så hun skal også ble være etter dette da du"
         ),
         "pl": "w i na się z nie do że to o jest a po jak za od przez ale co",
-        "pt": (
-            "de a o que e do da em para um os se uma no com não é na por dos as ao das mais à como foi mas "
-            "são sua ser"
-        ),
+        "pt": ("de a o que e do da em um os se uma no não é na por dos as ao das mais à foi mas são sua ser"),
         "ro": (
             "de în și a la se cu să o din pe care un pentru nu este mai că au sau al s ce fost fi ca i prin"
         ),
@@ -94,7 +92,7 @@ FREQUENT: Final[Mapping[str, str]] = MappingProxyType(
         "sr": "u je i da se na za su sa od će a koji bi iz ne kao što on o to koje takođe",
         "sv": (
             "och i att som det är en av på för de den har med till inte om kan man ett sig så eller men vi "
-            "måste också från under än vara"
+            "måste också från under än"
         ),
         "tr": "bir ve bu da de için çok o gibi daha ne sonra ile her en ama olarak kadar ya",
     }

@@ -12,7 +12,8 @@ have no place in descriptions and excerpts: there is a gap where they stood, and
 `exact`, with all that is compared as a whole.
 
 Of a key there is a digest of 60 bits, as four values: a dictionary of few terms costs little, and a page is
-where all four are. Whoever wants to replace the page of another has to find a URL with the same digest.
+where all four are. Each index has a secret of its own for it, so that nobody can make a URL which takes the
+place of another's page.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from secrets import token_bytes
 from typing import Final, NamedTuple
 
 import tantivy
@@ -33,6 +35,7 @@ from gcs.index.symbols import written
 
 VERSION: Final = "3"
 _VERSION_FILE: Final = "gcs-index"
+_DIGESTS_FILE: Final = "gcs-digests"
 _META_FILE: Final = "meta.json"
 """Where Tantivy keeps what was committed; another file takes its place each time."""
 _EXACT: Final = "exact"
@@ -41,6 +44,7 @@ _GONE: Final = "gone"
 """No value is one of these two: a colon is in each."""
 _GAP: Final = "."
 """What stands where a word has no place; no term has it."""
+_SECRET_BYTES: Final = 16
 _PARTS: Final = 4
 _PART_BITS: Final = 15
 """Of so many bits each part of a digest is one value."""
@@ -50,6 +54,8 @@ _MERGED: Final = 8
 """Tantivy makes one segment of so many that are about as large."""
 _MOST_AT_ONCE: Final = 20_000
 """Of so many pages a segment can be made within `_HEAP_BYTES`, and an eighth of them are enough for one."""
+_DELETED_AT_ONCE: Final = 10_000
+"""What is to be deleted by a query takes 5 KB until it is committed."""
 _MUST, _MAY, _NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
 
 
@@ -69,6 +75,31 @@ def _opened(directory: Path) -> tantivy.Index:
     index.register_tokenizer("terms", spaces.filter(tantivy.Filter.custom_stopword([_GAP])).build())
     index.register_tokenizer("values", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).build())
     return index
+
+
+class _Pages:
+    """Finds pages by their keys."""
+
+    def __init__(self, index: tantivy.Index, directory: Path) -> None:
+        self._schema, self._secret = index.schema, (directory / _DIGESTS_FILE).read_bytes()
+
+    def values(self, key: str) -> list[str]:
+        """The values of the page that has a key."""
+        hashed = blake2b(key.encode(), digest_size=8, key=self._secret).digest()
+        digest = int.from_bytes(hashed, "big")
+        parts = [digest >> part * _PART_BITS & (1 << _PART_BITS) - 1 for part in range(_PARTS)]
+        return [_value(f"key{number}", f"{part:x}") for number, part in enumerate(parts)]
+
+    def query(self, key: str) -> tantivy.Query:
+        """Finds the page that has a key."""
+        return _all(
+            [tantivy.Query.term_query(self._schema, _EXACT, each, "basic") for each in self.values(key)]
+        )
+
+    def fetched_us(self, searcher: tantivy.Searcher, key: str) -> int | None:
+        """When a page was fetched, or found to be gone; None if it is not there."""
+        hits = searcher.search(self.query(key), 1, count=False).hits
+        return int(searcher.fast_field_values("fetched", [hits[0][1]])[0] or 0) if hits else None
 
 
 class _Commit(NamedTuple):
@@ -106,6 +137,7 @@ class Reader:
             raise NoIndex(str(directory))
         self._meta, self._words = directory / _META_FILE, words
         self._index = _opened(directory)
+        self._pages = _Pages(self._index, directory)
         self._index.config_reader("manual")
         self._seen: _Commit | None = None
 
@@ -133,12 +165,9 @@ class Reader:
 
     def newest(self, keys: Iterable[str]) -> dict[str, int]:
         """When each of some pages was fetched that the index has, or was found to be gone, by key."""
-        searcher, found = self._commit().searcher, dict[str, int]()
-        for key in keys:
-            hits = searcher.search(_page(self._index.schema, key), 1).hits
-            if hits:
-                found[key] = int(searcher.fast_field_values("fetched", [hits[0][1]])[0] or 0)
-        return found
+        searcher = self._commit().searcher
+        found = {key: self._pages.fetched_us(searcher, key) for key in keys}
+        return {key: at_us for key, at_us in found.items() if at_us is not None}
 
     def _commit(self) -> _Commit:
         """The last commit; the files of one that was seen stay open, and what was counted in it is known."""
@@ -162,26 +191,37 @@ class Writer:
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
             _opened(directory)
+            (directory / _DIGESTS_FILE).write_bytes(token_bytes(_SECRET_BYTES))
             (directory / _VERSION_FILE).write_text(VERSION, "utf-8")
         self._index, self._words = _opened(directory), words
+        self._pages = _Pages(self._index, directory)
         self._writer = self._index.writer(_HEAP_BYTES, 1)
         self.position = _position(self._index, self._index.searcher())
         self._forgotten: Sequence[Forgotten] = ()
 
-    def forget(self, forgotten: Sequence[Forgotten], visits: Iterable[tuple[str, int]]) -> None:
-        """Remove pages, and let none of them in any more; visits are keys that may be here, and when."""
+    def forget(self, forgotten: Sequence[Forgotten], keys: Iterable[str]) -> None:
+        """Remove pages, and let none of them in any more; of the keys, all that are here are some."""
         fresh = [each for each in forgotten if each not in self._forgotten]
         self._forgotten = forgotten
         if not fresh:
             return
-        last: dict[str, int] = {}
-        for key, at_us in visits:
-            if any(each.covers(key, 0) for each in fresh):
-                last[key] = max(at_us, last.get(key, 0))
-        for key, at_us in last.items():
-            if any(each.covers(key, at_us) for each in fresh):
-                self._writer.delete_documents_by_query(_page(self._index.schema, key))
+        searcher, deleted = self._searcher(), set[str]()
+        for key in keys:
+            if key in deleted or not any(each.is_of(key) for each in fresh):
+                continue
+            at_us = self._pages.fetched_us(searcher, key)
+            if at_us is not None and any(each.covers(key, at_us) for each in fresh):
+                self._writer.delete_documents_by_query(self._pages.query(key))
+                deleted.add(key)
+            if len(deleted) >= _DELETED_AT_ONCE:
+                self._writer.commit()
+                searcher, deleted = self._searcher(), set()
         self._writer.commit()
+
+    def _searcher(self) -> tantivy.Searcher:
+        """Finds what is committed."""
+        self._index.reload()
+        return self._index.searcher()
 
     def add(self, entries: Iterable[Entry], position: Position) -> None:
         """Let pages be found, each instead of what was there of it before, and commit.
@@ -192,8 +232,10 @@ class Writer:
         # The last visit of a page counts: within a commit its earlier ones need not be written.
         visits = ((number, entry) for number, entry in enumerate(entries, row) if not entry.unchanged)
         last = {entry.key: (number, entry) for number, entry in visits}
+        searcher = self._searcher()
         for key, (number, entry) in last.items():
-            self._writer.delete_documents_by_query(_page(self._index.schema, key))
+            if self._pages.fetched_us(searcher, key) is not None:
+                self._writer.delete_documents_by_query(self._pages.query(key))
             if not any(each.covers(key, entry.fetched_us) for each in self._forgotten):
                 self._writer.add_document(self._document(number, entry))
         self._writer.delete_documents_by_term(_EXACT, _POSITION)
@@ -203,7 +245,7 @@ class Writer:
         self.position = position
 
     def _document(self, row: int, entry: Entry) -> tantivy.Document:
-        values = _digest(entry.key)
+        values = self._pages.values(entry.key)
         if not entry.is_there:
             return _placed(tantivy.Document(exact=[*values, _GONE]), row, entry.fetched_us)
         values += [_value(name, each) for name, some in entry.exact().items() for each in some]
@@ -248,18 +290,6 @@ def _value(name: str, value: str) -> str:
 def _said(term: str, language: str) -> str:
     """The value of a page that has a frequent word."""
     return _value("word", _tag(language) + term)
-
-
-def _digest(key: str) -> list[str]:
-    """The values of the page that has a key."""
-    digest = int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
-    parts = [digest >> part * _PART_BITS & (1 << _PART_BITS) - 1 for part in range(_PARTS)]
-    return [_value(f"key{number}", f"{part:x}") for number, part in enumerate(parts)]
-
-
-def _page(schema: tantivy.Schema, key: str) -> tantivy.Query:
-    """Finds the page that has a key."""
-    return _all([tantivy.Query.term_query(schema, _EXACT, each, "basic") for each in _digest(key)])
 
 
 def _position(index: tantivy.Index, searcher: tantivy.Searcher) -> Position:

@@ -120,17 +120,17 @@ class Following(ABC):
         return True
 
 
-def visits(store: Path) -> Iterator[tuple[str, int]]:
-    """The keys of all pages of which a store has summaries, and when each was fetched (`fetched_us`)."""
+def keys(store: Path) -> Iterator[str]:
+    """The keys of all pages of which a store has summaries, once for each visit that found something new."""
     # What becomes a file while the journal is read is in one when those are listed.
     with View(store) as view:
         for number, _ in view.waiting(SUMMARIES):
             for entry in unpacked(view.packed(SUMMARIES, number) or b""):
                 if not entry.unchanged:
-                    yield entry.key, entry.fetched_us
+                    yield entry.key
     for path in files(store, SUMMARIES):
-        for rows in parquet.read(path, ("key", "fetched_at", "unchanged"), _AT_ONCE):
-            yield from ((key, fetched_us) for key, fetched_us, unchanged in rows if not unchanged)
+        for rows in parquet.read(path, ("key", "unchanged"), _AT_ONCE):
+            yield from (key for key, unchanged in rows if not unchanged)
 
 
 def newest_us(path: Path) -> int:

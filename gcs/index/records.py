@@ -36,9 +36,13 @@ class Forgotten(NamedTuple):
     end: str | None
     before_us: int
 
+    def is_of(self, key: str) -> bool:
+        """Whether a page is in the range."""
+        return self.start <= key and (self.end is None or key < self.end)
+
     def covers(self, key: str, fetched_us: int) -> bool:
         """Whether a page is one of them."""
-        return fetched_us < self.before_us and self.start <= key and (self.end is None or key < self.end)
+        return fetched_us < self.before_us and self.is_of(key)
 
 
 class NoIndex(LookupError):

@@ -16,7 +16,7 @@ from gcs.core.words import Words
 from gcs.index import DIRECTORY
 from gcs.index.engine import Writer, evenly
 from gcs.index.entries import Entry
-from gcs.index.following import Following, visits
+from gcs.index.following import Following, keys
 from gcs.index.records import Forgotten, Position
 
 
@@ -41,7 +41,7 @@ class Filling(Following):
 
     def forget(self, forgotten: Sequence[tuple[str, str | None, int]]) -> None:
         """Remove pages from the index, for good."""
-        self._writer.forget([Forgotten(*each) for each in forgotten], visits(self._store))
+        self._writer.forget([Forgotten(*each) for each in forgotten], keys(self._store))
 
     def close(self) -> None:
         """Wait until what was written is in its place."""
