@@ -20,6 +20,8 @@ from gcs.core.holdings import Charter, Standing
 from gcs.core.placement import Plan
 from gcs.core.urls import key
 from gcs.gatherer import handover
+from gcs.gatherer.exchange import end_marker
+from gcs.gatherer.node import Received
 from gcs.gatherer.orders import Orders
 from gcs.leader.leader import Leader
 from gcs.leader.reports import Account
@@ -136,6 +138,57 @@ def test_pages_of_half_a_hand_over(tmp_path: Path) -> None:
                 while any(here.node.refetch):
                     await here.node.changed.wait()
             assert state(here) is State.QUEUED
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("has_come_whole", [True, False])
+def test_rows_that_come_once_more(has_come_whole: bool, tmp_path: Path) -> None:
+    """Who is killed before it knows that a range has come sends it again: what has changed since stays so."""
+
+    async def run() -> None:
+        page = Finished(key=ONE, state=State.DONE, status=200, at=1.0, attempts=1)
+        async with gatherer(tmp_path / "a") as there:
+            await there.node.adopt(there.charter(1, there.node.id))
+            await there.node.crawl.commit(Batch(found=[Found(ONE)]))
+            await there.node.crawl.commit(Batch(finished=[page]))
+            packed, _, _ = there.node.store.chunk("", None)
+        end = mail.pack_mail(end_marker("", None, 1.0))
+        sent = msgpack.packb([mail.pack_rows(packed), end])
+
+        async def come(here: Gatherer, number: int, data: bytes) -> None:
+            await here.board.inbox(here.node.id).out("batch", "S", number, number + 1, number, 2, data)
+            with trio.fail_after(60):
+                while here.exchange.applied.get("S", 0) <= number:  # noqa: ASYNC110 - nothing says so
+                    await trio.sleep(0.01)
+
+        async with gatherer(tmp_path / "b") as here, trio.open_nursery() as nursery:
+            me, node = here.node.id, here.node
+            members = {me: "me", "S": "S"}
+            await node.adopt(here.charter(2, me, "S", members=members))
+            nursery.start_soon(here.exchange.receive)
+            if has_come_whole:
+                await come(here, 1, sent)
+            else:
+                # Nothing came for long.
+                await node.take_in(lambda: Received(ends=[("S", ("", None))]))
+                await node.crawl.commit(Batch(found=[Found(ONE)]))
+            await node.crawl.commit(Batch(again=[ONE]))
+            assert state(here) is State.QUEUED
+            await come(here, 3, sent)
+            assert state(here) is (State.QUEUED if has_come_whole else State.DONE)
+            nursery.cancel_scope.cancel()
+        async with gatherer(tmp_path / "b") as here, trio.open_nursery() as nursery:
+            nursery.start_soon(here.exchange.receive)
+            await come(here, 5, sent)
+            assert state(here) is (State.QUEUED if has_come_whole else State.DONE)
+            me = here.node.id
+            await here.node.adopt(here.charter(3, "S", me, members={me: "me", "S": "S"}))
+            await here.node.left([(("", None), "S")])
+            await here.node.adopt(here.charter(4, me, "S", members={me: "me", "S": "S"}))
+            await come(here, 7, sent)
+            assert state(here) is State.DONE
             nursery.cancel_scope.cancel()
 
     trio.run(run)

@@ -51,6 +51,16 @@ class Origins:
             for each in _overlapping(ranges, start, end)
         ]
 
+    def has(self, gatherer: str) -> bool:
+        """Whether anything came from a gatherer."""
+        return gatherer in self._known
+
+    def cover(self, gatherer: str, first: str, last: str) -> bool:
+        """Whether all from one key to another came from a gatherer."""
+        ranges = self._known.get(gatherer, ())
+        at = bisect_right(ranges, first, key=lambda each: each.start) - 1
+        return at >= 0 and _ends_after(ranges[at].end, last)
+
     def to_bytes(self) -> bytes:
         """As it is kept on disk."""
         packed: bytes = msgpack.packb(list(self))

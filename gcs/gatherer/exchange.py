@@ -299,7 +299,8 @@ class Exchange:
             is_there = epoch == self._node.epoch
             batch.passed += [each._replace(to=NOBODY) for each in passed] if is_there else passed
         elif letter.kind == "rows":
-            batch.moved.append(letter.data)
+            if not self._node.has_come(sender, letter.data):
+                batch.moved.append(letter.data)
         else:
             self._heed(sender, letter.data, into)
         batch.received[sender] = batch.received.get(sender, 0) + mail.entries_of(piece)
@@ -311,6 +312,7 @@ class Exchange:
             start, end, at = words
             into.ends.append((sender, (start, end)))
             into.origins.append(Origin(sender, start, end, at))
+            into.whole.append(Origin(sender, start, end, at))
         elif kind == MANNERS:
             self._node.crawl.recall(Manner(*each) for each in words[0])
         elif kind == TRAPS:

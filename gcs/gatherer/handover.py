@@ -3,7 +3,8 @@
 A range that leaves is fetched from no more. When nothing of it is under way, its rows go to the new owner as
 numbered pieces, then an end marker; when that is acknowledged, the rows are turned into rows of URLs that
 were passed on, and the range is foreign. A crash at any moment begins the range anew: rows merge by the
-larger state, so sending them twice does no harm. Many ranges are under way at a time; none waits for another.
+larger state, and what has come whole is not taken in again, so sending them twice does no harm. Many ranges
+are under way at a time; none waits for another.
 
 Ranges that were lost with their holder's disk: whatever was ever passed into them is passed on again. So who
 leaves for good tells others, before it does, of all that it has passed on. And what the lost one had fetched

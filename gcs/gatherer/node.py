@@ -28,6 +28,7 @@ from gcs.core.tree import Expansion
 from gcs.core.urls import part
 from gcs.gatherer.reload import Ruled, ruled
 from gcs.gatherer.statistics import Figures
+from gcs.store.moving import span_of
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
 from gcs.traffic import Traffic
@@ -41,6 +42,7 @@ HOLDINGS: Final = "holdings"
 RESEND: Final = "resend"
 ORIGINS: Final = "origins"
 REFETCH: Final = "refetch"
+ARRIVED: Final = "arrived"
 UNWITNESSED: Final = "unwitnessed"
 RULINGS: Final = "rulings"
 DRAINING: Final = "draining"
@@ -66,6 +68,8 @@ class Received:
     ends: list[tuple[str, Range]] = field(default_factory=list)
     """By sender."""
     origins: list[Origin] = field(default_factory=list)
+    whole: list[Origin] = field(default_factory=list)
+    """Ranges of which the sender says that it has sent all."""
     doubted: list[str] = field(default_factory=list)
     """Keys of pages that somebody was wrong about."""
 
@@ -74,6 +78,7 @@ class Received:
         self.batch.add(other.batch)
         self.ends += other.ends
         self.origins += other.origins
+        self.whole += other.whole
         self.doubted += other.doubted
 
 
@@ -117,6 +122,9 @@ class Node:
         self.origins = Origins.from_bytes(origins) if origins else Origins()
         self.refetch = Origins.from_bytes(refetch) if refetch else Origins()
         """Ranges that came from those whose disks are lost: their pages are to be fetched again."""
+        arrived = store.get_meta(ARRIVED)
+        self._arrived = Origins.from_bytes(arrived) if arrived else Origins()
+        """Ranges that are held, and came whole from somebody, who may send them once more after a crash."""
         self._unwitnessed = bool(store.get_meta(UNWITNESSED))
         self.rulings = Rulings.from_bytes(store.get_meta(RULINGS) or b"")
         self._ruled = Ruled(config)
@@ -376,8 +384,14 @@ class Node:
             gone = [each for each in self.origins if each.gatherer in destroyed]
             self.origins = Origins(each for each in self.origins if each.gatherer not in destroyed)
             self.refetch = Origins([*self.refetch, *gone, *halves])
+            self._arrived = Origins(
+                part
+                for piece in after.pieces(Standing.HELD)
+                for part in self._arrived.within(piece.start, piece.end)
+            )
             self.crawl.release(changed)
             meta = {
+                ARRIVED: self._arrived.to_bytes(),
                 CHARTER: charter.to_bytes(),
                 HOLDINGS: after.to_bytes(),
                 RESEND: msgpack.packb(lost) if lost else b"",
@@ -401,6 +415,10 @@ class Node:
             )
             self._tell()
 
+    def has_come(self, sender: str, rows: bytes) -> bool:
+        """Whether rows are here already, all of them, and may have changed since. Raises ValueError."""
+        return self._arrived.has(sender) and self._arrived.cover(sender, *span_of(rows))
+
     async def take_in(self, read: Callable[[], Received | None]) -> Batch | None:
         """Write what was received; ranges that are whole by that are held once it is written.
 
@@ -411,7 +429,10 @@ class Node:
             if received is None:
                 return None
             batch, ends = received.batch, received.ends
-            after, origins = self.holdings, self.origins
+            after, origins, arrived = self.holdings, self.origins, self._arrived
+            if received.whole:
+                arrived = Origins([*arrived, *received.whole])
+                batch.meta[ARRIVED] = arrived.to_bytes()
             if ends or received.origins:
                 assert self.charter is not None
                 after = after.arrived(ends, self.charter.owners, self.id)
@@ -421,7 +442,7 @@ class Node:
                 batch.meta |= self.crawl.came(place for _, place in ends)
             self.doubt(received.doubted)
             await self.crawl.commit(batch)
-            self.origins = origins
+            self.origins, self._arrived = origins, arrived
             if ends:
                 self._have(after)
             return batch
