@@ -30,6 +30,7 @@ from gcs.store.records import SEED, Batch, Committed, Finished, Found, State
 from tests.test_node import ONE, Gatherer, delivered, gatherer
 from tuplespace import TupleSpaceError
 
+TWO = ONE + "x"
 IMPATIENT = {"heartbeat_s": 0.05, "forget_after_s": 0.5}
 
 
@@ -154,8 +155,10 @@ def test_rows_that_come_once_more(has_come_whole: bool, tmp_path: Path) -> None:
             await there.node.crawl.commit(Batch(found=[Found(ONE)]))
             await there.node.crawl.commit(Batch(finished=[page]))
             packed, _, _ = there.node.store.chunk("", None)
+            await there.node.crawl.commit(Batch(found=[Found(TWO)]))
+            both, _, _ = there.node.store.chunk("", None)
         end = mail.pack_mail(end_marker("", None, 1.0))
-        sent = msgpack.packb([mail.pack_rows(packed), end])
+        sent, more = (msgpack.packb([mail.pack_rows(rows), end]) for rows in (packed, both))
 
         async def come(here: Gatherer, number: int, data: bytes) -> None:
             await here.board.inbox(here.node.id).out("batch", "S", number, number + 1, number, 2, data)
@@ -183,11 +186,13 @@ def test_rows_that_come_once_more(has_come_whole: bool, tmp_path: Path) -> None:
             nursery.start_soon(here.exchange.receive)
             await come(here, 5, sent)
             assert state(here) is (State.QUEUED if has_come_whole else State.DONE)
+            await come(here, 7, more)
+            assert here.node.store.held([TWO]) == [True]
             me = here.node.id
             await here.node.adopt(here.charter(3, "S", me, members={me: "me", "S": "S"}))
             await here.node.left([(("", None), "S")])
             await here.node.adopt(here.charter(4, me, "S", members={me: "me", "S": "S"}))
-            await come(here, 7, sent)
+            await come(here, 9, sent)
             assert state(here) is State.DONE
             nursery.cancel_scope.cancel()
 

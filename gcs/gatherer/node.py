@@ -28,7 +28,7 @@ from gcs.core.tree import Expansion
 from gcs.core.urls import part
 from gcs.gatherer.reload import Ruled, ruled
 from gcs.gatherer.statistics import Figures
-from gcs.store.moving import span_of
+from gcs.store.moving import keys_of
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
 from gcs.traffic import Traffic
@@ -417,7 +417,10 @@ class Node:
 
     def has_come(self, sender: str, rows: bytes) -> bool:
         """Whether rows are here already, all of them, and may have changed since. Raises ValueError."""
-        return self._arrived.has(sender) and self._arrived.cover(sender, *span_of(rows))
+        if not self._arrived.has(sender):
+            return False
+        keys = keys_of(rows)
+        return self._arrived.cover(sender, keys[0], keys[-1]) and all(self.store.held(keys))
 
     async def take_in(self, read: Callable[[], Received | None]) -> Batch | None:
         """Write what was received; ranges that are whole by that are held once it is written.

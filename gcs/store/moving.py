@@ -119,14 +119,14 @@ def count_of(chunk: bytes) -> int:
     return int.from_bytes(chunk[:_COUNT_BYTES], "big")
 
 
-def span_of(chunk: bytes) -> tuple[str, str]:
-    """The first and the last key in a chunk; raises ValueError if it is damaged."""
+def keys_of(chunk: bytes) -> list[str]:
+    """The keys in a chunk, in order; raises ValueError if it is damaged."""
     try:
         unpacker = msgpack.Unpacker(max_buffer_size=0)
         unpacker.feed(zstandard.ZstdDecompressor().decompress(chunk[_COUNT_BYTES:]))
         unpacker.read_array_header()
-        joined = unpacker.unpack()
-        return joined.partition(b"\0")[0].decode(), joined.rpartition(b"\0")[2].decode()
+        joined: bytes = unpacker.unpack()
+        return joined.decode().split("\0")
     except (zstandard.ZstdError, msgpack.UnpackException, AttributeError, ValueError) as error:
         raise ValueError("a chunk of rows is damaged") from error
 

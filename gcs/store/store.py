@@ -34,7 +34,7 @@ from gcs.store import directory as directories
 from gcs.store import moving, priorities, ranges, revisits, warc
 from gcs.store.appending import AppendOnly, Archive
 from gcs.store.database import HOSTS, META, ROWS, Database
-from gcs.store.encoding import unpack_origin
+from gcs.store.encoding import state_of, unpack_origin
 from gcs.store.errors import DiskFull, StoreError, translated
 from gcs.store.outbox import Numbers, outgoing
 from gcs.store.planning import Plan, Planner
@@ -52,6 +52,7 @@ from gcs.store.records import (
     Queued,
     Remembered,
     Row,
+    State,
     StoreStatistics,
 )
 from gcs.store.segments import Segments, files, forget
@@ -273,6 +274,11 @@ class Store:
         """Whether each of some keys is known: it was accepted, or passed on."""
         rows = self._database.get_many(ROWS, [key.encode() for key in keys])
         return [row is not None for row in rows]
+
+    def held(self, keys: Sequence[str]) -> list[bool]:
+        """Whether each of some keys was accepted here, and not passed on."""
+        rows = self._database.get_many(ROWS, [key.encode() for key in keys])
+        return [row is not None and state_of(row) is not State.PASSED for row in rows]
 
     def get(self, key: str) -> Row | None:
         """Where a URL stands; None if it is not known."""
