@@ -284,7 +284,8 @@ class Cluster:
             return found
 
         here = self._machines[where.rpartition("@")[2]]
-        here.until(is_done, f"{expected.says!r} from {words!r} on {where}")
+        # After Redis was started, hosts rest for a minute.
+        here.until(is_done, f"{expected.says!r} from {words!r} on {where}", timeout_s=240.0)
         if expected.then:
             here.until(lambda: self._shell(where, expected.then)[0] == 0, f"{expected.then!r} on {where}")
 

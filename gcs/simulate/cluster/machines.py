@@ -20,6 +20,7 @@ from gcs.gatherer.book import book_of
 from gcs.gatherer.crawl import Ending
 from gcs.gatherer.gatherer import Gatherer
 from gcs.gatherer.job import Loan, Visit
+from gcs.gatherer.revisiting import ROUND
 from gcs.helper.desks import Desk, Presence
 from gcs.helper.scrutiny import Case
 from gcs.helper.worker import Badge, Worker
@@ -29,6 +30,7 @@ from gcs.simulate.cluster.lies import Lies
 from gcs.simulate.cluster.network import Link, Redis
 from gcs.simulate.cluster.reading import READERS
 from gcs.simulate.cluster.world import Dead, MachineWorld
+from gcs.store.database import META, VISITS
 from gcs.store.errors import StoreError
 from gcs.store.moving import unpack
 from gcs.store.records import Batch, Committed, State
@@ -147,9 +149,19 @@ class GathererMachine(Machine):
         """End it at once; what was under way may be fetched again."""
         if self.gatherer is not None and self.is_running:
             self._excuses.update(self.gatherer.crawl.under_way)
+            if self._has_gone_round(self.gatherer):
+                # It has nothing more to do but to end, and begins another round when it is started again.
+                self._excuses.update(name.decode() for name in self.disk.tables[VISITS])
         self._lies.crashed(self.name)
         self.disk.crash()
         super().kill()
+
+    def _has_gone_round(self, gatherer: Gatherer) -> bool:
+        """Whether it is on disk that a round has ended: before the first visit it is there when it began."""
+        revisiting = gatherer.crawl.revisiting
+        if revisiting is None or not revisiting.settings.once or not revisiting.may_begin:
+            return False
+        return ROUND.encode() not in self.disk.tables[META]
 
     async def lose(self) -> None:
         """Lose it for good, with its disk; what it knew the outcome of may be fetched again."""
