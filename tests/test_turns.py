@@ -19,7 +19,7 @@ from gcs.config import Fetch
 from gcs.core.holdings import Charter, Holdings
 from gcs.core.placement import Plan
 from gcs.core.politeness import OPEN_REQUESTS, OPEN_S, Manner, Workbench
-from gcs.core.traps import Dry, Fingerprint, Novelty
+from gcs.core.traps import Fingerprint, Novelty
 from gcs.core.turns import NOBODY, LastUse, doubtful_s, is_shared, name_range, overlaps, rest_s
 from gcs.core.urls import AFTER, PATH, key
 from gcs.gatherer.exchange import Exchange, end_marker, manners, traps
@@ -312,15 +312,14 @@ def test_manners_are_those_of_the_range() -> None:
     assert {each.host for each in dry} == {HOST}
     assert max(each.exact for each in dry) >= 9
     heard: list[Manner] = []
-    traps_heard: list[Dry] = []
-    crawl = SimpleNamespace(recall=heard.extend, recall_traps=traps_heard.extend)
+    crawl = SimpleNamespace(recall=heard.extend, novelty=Novelty())
     store = SimpleNamespace(applied=dict)
     exchange = Exchange(cast(Node, SimpleNamespace(store=store, crawl=crawl)), cast(Board, None))
     received = Received()
     for letter in (*manners(known), *traps(dry), end_marker(HOST + PATH + "m", None, 0.0)):
         exchange._heed("sender", letter, received)
     assert received.ends == [("sender", (HOST + PATH + "m", None))]
-    assert traps_heard == dry
+    assert list(crawl.novelty.dry()) == dry
     for manner in heard:
         two.recall(manner, 50.0)
     two.wake(HOST, 50.0)

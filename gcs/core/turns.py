@@ -47,9 +47,7 @@ def is_shared(line: str, holdings: Holdings) -> bool:
     return line.startswith(AT) or not holdings.hold_all(*name_range(line))
 
 
-def rest_s(
-    last: LastUse, me: str, now: float, *, again: bool, delay_s: float, doubtful_s: float = 0.0
-) -> float:
+def rest_s(last: LastUse, me: str, now: float, *, again: bool, delay_s: float, doubtful_s: float) -> float:
     """How long to ask nothing after having taken a turn.
 
     Who used it last itself knows better. A turn that was taken before and came back by itself (`again`)

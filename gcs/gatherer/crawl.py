@@ -32,7 +32,7 @@ from gcs.core.failures import Cause
 from gcs.core.moderation import Moderation
 from gcs.core.politeness import Manner, Permits, Turn, Workbench
 from gcs.core.robots import Standing
-from gcs.core.traps import Dry, Novelty
+from gcs.core.traps import Novelty
 from gcs.core.tree import Expansion
 from gcs.core.vitals import Sign
 from gcs.fetch.fetching import Fetching
@@ -341,10 +341,6 @@ class Crawl:
     def novelty(self) -> Novelty:
         """What was seen of pages, and where they repeat each other."""
         return self._visitor.admission.novelty
-
-    def recall_traps(self, known: Iterable[Dry]) -> None:
-        """Know of subtrees what those know who fetched from them before."""
-        self.novelty.adopt(known)
 
     def forget_targets(self) -> None:
         """Ask the store again about every URL that is named."""

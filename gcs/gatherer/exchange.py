@@ -316,7 +316,7 @@ class Exchange:
         elif kind == MANNERS:
             self._node.crawl.recall(Manner(*each) for each in words[0])
         elif kind == TRAPS:
-            self._node.crawl.recall_traps(Dry(*each) for each in words[0])
+            self._node.crawl.novelty.adopt(Dry(*each) for each in words[0])
         elif kind == ORIGINS:
             into.origins += [Origin(*each) for each in words[0]]
         elif kind == DOUBTS:

@@ -82,7 +82,7 @@ class Turns:
         is_shared: Callable[[str], bool],
         *,
         clock: Callable[[], float],
-        planned_s: Callable[[], float] = lambda: math.inf,
+        planned_s: Callable[[], float],
         lent_s: float = 0.0,
     ) -> None:
         """`me` differs from one start of a gatherer to the next: what was known before is forgotten.
