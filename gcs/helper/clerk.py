@@ -108,10 +108,11 @@ class Clerk:
             except (TupleSpaceError, trio.TooSlowError):
                 self.room = 0
             self._see_junk()
-            has_some = self.room > 0
-            await trio.sleep(_LOOK_SOON_S)
-            if not (has_some and self.room <= 0):
-                await trio.sleep(_LOOK_EVERY_S - _LOOK_SOON_S)
+            left_s = _LOOK_EVERY_S
+            if self.room > 0:
+                await trio.sleep(_LOOK_SOON_S)
+                left_s = _LOOK_EVERY_S - _LOOK_SOON_S if self.room > 0 else 0.0
+            await trio.sleep(left_s)
 
     async def _count(self) -> None:
         """See who is there, and how much more they would take."""

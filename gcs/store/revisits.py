@@ -205,6 +205,8 @@ class Lines:
         self._lines = [_Line(grade) for grade in range(256)]
         self._open = set(range(256))
         """Lines in which somebody may stand."""
+        self._skipped: set[int] = set()
+        """Lines in which somebody was passed over or barred."""
         self.out: dict[str, bytes] = {}
         """Who was handed out, with where it stands on disk."""
         self.begun = 0
@@ -221,7 +223,8 @@ class Lines:
         self._rewind(everybody=True)
 
     def _rewind(self, *, everybody: bool) -> None:
-        self._open.update(grade for grade, line in enumerate(self._lines) if line.rewind(everybody=everybody))
+        self._open.update(grade for grade in self._skipped if self._lines[grade].rewind(everybody=everybody))
+        self._skipped = {grade for grade in self._skipped if self._lines[grade].barred is not None}
         self.has_barred = self.has_barred and not everybody
 
     def heads(self) -> dict[int, float]:
@@ -263,6 +266,7 @@ class Lines:
             if key not in self.out:
                 if not is_allowed(key):
                     line.bar(place)
+                    self._skipped.add(grade)
                     if not self.has_barred:
                         self.has_barred, self._barred_until = True, now + _BARRED_S
                 elif is_wanted(host_of(key)):
@@ -270,6 +274,7 @@ class Lines:
                     undated += grade != APPOINTED
                 else:
                     line.pass_over(place)
+                    self._skipped.add(grade)
             following = line.first(self._database)
             if following is None:
                 del heads[grade]

@@ -134,6 +134,7 @@ def _campaign(
             simulated_s += result.simulated_s
             if result.violations:
                 failures.append(result)
+                click.echo(f"\nseed {result.seed} FAILED: {result.violations[0]}", err=True)
             bar.update(1 if numbers else round(time.monotonic() - began) - bar.pos)
             return True
 

@@ -19,6 +19,7 @@ LOST_SHARE = 0.4
 LONG_WAY_S = 1.5
 SLOW_S = 3.0
 """What waits for a disk that is slow takes no longer."""
+_SHARE_AT_MOST = 4
 _ORDERED_WITHIN_S = 60.0
 _LOOKS, _LOOK_EVERY_S = 30, 0.1
 
@@ -50,9 +51,11 @@ class Disasters:
         elif fault.kind in LIARS:
             trial.helpers[fault.who].lies = True
         elif fault.kind is Kind.SHARE:
-            trial.server.share(fault.who, beside_its_own=fault.for_s > LONGEST_S / 2)
+            count = 1 + int(fault.for_s) % _SHARE_AT_MOST
+            trial.server.share(fault.who, count, beside_its_own=fault.for_s > LONGEST_S / 2)
         else:
-            await self._strike(trial.gatherers[fault.who], fault)
+            # One that has not joined yet is spared, and another one is not.
+            await self._strike(trial.gatherers[fault.who % len(trial.gatherers)], fault)
         trial.witness.disturbed()
 
     async def _strike(self, gatherer: GathererMachine, fault: Fault) -> None:

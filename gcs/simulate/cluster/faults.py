@@ -11,10 +11,13 @@ from enum import StrEnum
 from random import Random
 from typing import Final
 
-FIRST_S, LAST_S = 0.5, 25.0
+FIRST_S, LAST_S = 0.5, (25.0, 60.0)
+"""Many come while the first plans are made, as many while all have something to do."""
 SHORTEST_S, LONGEST_S = 0.5, 12.0
 FAILING_S: Final = 3.5
 """A host fails for less than this: for so long each of its pages is tried again."""
+_SHARING: Final = 0.3
+"""Of all runs, the share in which some hosts have one address in any case: so it is in the web."""
 _FORGETTING_S: Final = 6.0
 """A Redis that has died is started soon: what comes back with it has to be good for something still."""
 
@@ -57,7 +60,7 @@ class Kind(StrEnum):
     TURNCOAT = "turncoat"
     """A stranger that gatherers have known for long begins to lie, early enough to have something to say."""
     SHARE = "share"
-    """A host has the address of another one, alone or beside its own; from the beginning."""
+    """Some hosts have the address of another one, alone or beside their own; from the beginning."""
     DOWN = "down"
     """A host takes no connection for a while."""
     HANG = "hang"
@@ -92,20 +95,23 @@ def schedule(random: Random, kinds: Sequence[Kind], gatherers: int, helpers: int
     """Some faults, in order.
 
     At most one disk is lost, one gatherer drained and one helper a liar, for two could agree. No host fails
-    twice.
+    twice. What happens to a gatherer may happen to one that has joined.
     """
     chosen: list[Fault] = []
-    for _ in range(random.randint(1, 6)):
-        kind = random.choice(list(kinds))
+    drawn = [random.choice(list(kinds)) for _ in range(random.randint(1, 6))]
+    if Kind.SHARE in kinds and random.random() < _SHARING:
+        drawn.append(Kind.SHARE)
+    for kind in drawn:
         if any(kind in group and each.kind in group for group in _ONCE for each in chosen):
             continue
         if kind in OF_HELPERS and not helpers:
             continue
         of_hosts = kind in OF_HOSTS or kind is Kind.SHARE
-        who = random.randrange(helpers if kind in OF_HELPERS else hosts if of_hosts else gatherers)
+        there = gatherers + drawn.count(Kind.JOIN)
+        who = random.randrange(helpers if kind in OF_HELPERS else hosts if of_hosts else there)
         if kind in OF_HOSTS and any(each.kind in OF_HOSTS and each.who == who for each in chosen):
             continue
-        latest_s = LAST_S / 2 if kind is Kind.TURNCOAT else LAST_S
+        latest_s = LAST_S[0] / 2 if kind is Kind.TURNCOAT else random.choice(LAST_S)
         at_s = 0.0 if kind in FROM_THE_BEGINNING else random.uniform(FIRST_S, latest_s)
         longest_s = FAILING_S if kind in OF_HOSTS else _FORGETTING_S if kind is Kind.FORGET else LONGEST_S
         chosen.append(Fault(at_s, kind, who, random.uniform(SHORTEST_S, longest_s)))

@@ -73,10 +73,11 @@ class Server:
     def __post_init__(self) -> None:
         self.addresses = {host.name: (host.address,) for host in self.web.hosts}
 
-    def share(self, number: int, *, beside_its_own: bool) -> None:
-        """Let a host have the address of the next one."""
-        host, other = self.web.hosts[number], self.web.hosts[(number + 1) % len(self.web.hosts)]
-        self.addresses[host.name] = ((host.address,) if beside_its_own else ()) + (other.address,)
+    def share(self, first: int, count: int, *, beside_its_own: bool) -> None:
+        """Let some hosts in a row have the address of the next one."""
+        *sharing, other = (self.web.hosts[(first + each) % HOSTS] for each in range(count + 1))
+        for host in sharing:
+            self.addresses[host.name] = ((host.address,) if beside_its_own else ()) + (other.address,)
 
     def fail(self, host: str, how: Kind) -> None:
         """Let a host fail from now on."""

@@ -25,6 +25,7 @@ from gcs.core.revisits.memory import Memory
 from gcs.core.revisits.pace import FASTER
 from gcs.core.revisits.timetable import Timetable
 from gcs.core.urls import key
+from gcs.gatherer.revisiting import Revisiting
 from gcs.simulate.cluster.fetching import Server
 from gcs.simulate.cluster.habits import LEAST_S, Habit
 from gcs.simulate.cluster.machines import DRIFT, OFFSET_S, GathererMachine
@@ -85,10 +86,28 @@ def broken(
     return found
 
 
+def _revisiting(machine: GathererMachine) -> Revisiting | None:
+    """What decides at a gatherer about visits, while it lives."""
+    is_alive = machine.is_running and machine.world.is_alive
+    return machine.gatherer.crawl.revisiting if is_alive and machine.gatherer is not None else None
+
+
+def has_visits(machine: GathererMachine) -> bool:
+    """Whether a gatherer may visit a page now."""
+    revisiting = _revisiting(machine)
+    return revisiting is not None and revisiting.next_at() <= machine.world.now()
+
+
+def is_in_round(machine: GathererMachine) -> bool:
+    """Whether a gatherer visits every page once more."""
+    revisiting = _revisiting(machine)
+    return revisiting is not None and revisiting.settings.once
+
+
 def overdue(machine: GathererMachine, late_s: float = _LATE_S) -> list[str]:
     """Pages that a gatherer should have visited long ago; in a round, that it has not visited."""
-    revisiting = machine.gatherer.crawl.revisiting if machine.gatherer is not None else None
-    if revisiting is None or revisiting.next_at() > machine.world.now():
+    revisiting = _revisiting(machine)
+    if revisiting is None or not has_visits(machine):
         return []
     table, now, lines = revisiting.courses.timetable, machine.world.now(), machine.disk.tables[DUE]
     if revisiting.settings.once:

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -24,13 +25,13 @@ from gcs.gatherer.node import Node
 from gcs.simulate.cluster.bounds import Sizes, exceeded
 from gcs.simulate.cluster.machines import GathererMachine
 from gcs.simulate.cluster.network import Redis
-from gcs.simulate.cluster.visits import overdue
+from gcs.simulate.cluster.visits import has_visits, is_in_round, overdue
 from tuplespace import Event
 
 _TIMES: Final = 4
 """What waits in Redis for one that does not come may be sent again once, until that is known."""
 _DUE_S: Final = 15.0
-"""A page may become due while it is proven that none is."""
+"""A page may become due while it is proven that none is; or its gatherer may be allowed one more visit."""
 _PACKED_AT: Final = 6
 _NEEDED: Final = frozenset({"join", "drain", "lost"})
 """Reasons for a plan that may cross with the end: somebody has come, was told to leave, or is gone."""
@@ -49,6 +50,8 @@ class Witness:
         self._charters: set[int] = set()
         self._up: dict[str, tuple[int, float]] = {}
         """By what is put up: its highest epoch, and when that was."""
+        self._due_from: dict[str, float] = {}
+        """By gatherer: since when it was found to have a page to visit each time somebody looked."""
         self._is_declared = False
         redis.server.bags[f"{config.crawl.name}:board"].listeners.append(self._heard)
 
@@ -102,7 +105,7 @@ class Witness:
             left = left_to_do(machine)
             if left:
                 self._break(f"{by.name} declares the end, but {machine.name} has {left}")
-            elif machine.is_running and (due := overdue(machine, _DUE_S)):
+            elif (due := overdue(machine, _DUE_S)) and self._should_have_visited(machine):
                 self._break(f"{by.name} declares the end, but at {machine.name} {len(due)} pages are due")
 
     # All the time
@@ -120,6 +123,13 @@ class Witness:
         for machine in running:
             self._check_memory(machine)
             self._check_outboxes(machine)
+        due = [each.name for each in running if has_visits(each)]
+        self._due_from = {name: self._due_from.get(name, trio.current_time()) for name in due}
+
+    def _should_have_visited(self, machine: GathererMachine) -> bool:
+        """Whether a gatherer had pages to visit for so long that it cannot have said that it has none."""
+        due_from = self._due_from.get(machine.name, math.inf)
+        return is_in_round(machine) or trio.current_time() > due_from + _DUE_S
 
     def _check_plan(self, charter: Charter) -> None:
         pieces = list(charter.owners)
