@@ -882,8 +882,35 @@ class TestEnd:
                 assert await leader.lead([Wish("imbalance", "me")]) is None
                 await here.board.beat("A", 2, Pulse("A", "x", epoch=1, quiet=True, ended=True))
                 assert await leader.lead([Wish("join", "N")]) is None
+                now = await here.board.now()
+                assert now[boards.FINISHED][0] >= now[boards.CALL][0] > 5  # no plan has come of the call
                 await here.board.beat("A", 3, Pulse("A", "x", epoch=1, quiet=True))
                 assert await leader.lead([Wish("join", "N")]) is not None
+
+        trio.run(run)
+
+    def test_nobody_goes_who_sees_that_a_plan_is_being_made(self, tmp_path: Path) -> None:
+        """Whoever makes it has not seen yet that this one believes the end, and counts on it."""
+
+        async def run() -> None:
+            settings = {"heartbeat_s": 5.0, "leave_when_finished": True}
+            async with gatherer(tmp_path / "s", member=settings) as here:
+                await self._done(here, {"A": "A"})
+                await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, activity=2))
+                node, me = here.node, (here.node.incarnation, here.node.crawl.activity)
+                quiet = msgpack.packb({node.id: me, "A": ("x", 2)})
+                await here.board.put_up(boards.FINISHED, 5, quiet)
+                await self._looks(here, 1)
+                await here.board.beat("A", 3, Pulse("A", "x", epoch=1, quiet=True, ended=True, activity=2))
+                await self._looks(here, 1)
+                assert node.finished
+                assert not node.is_over()
+                await here.board.put_up(boards.CALL, 6)
+                await self._looks(here, 1)
+                assert not node.is_over()
+                await here.board.put_up(boards.FINISHED, 7, quiet)
+                await self._looks(here, 2)
+                assert node.is_over()
 
         trio.run(run)
 

@@ -292,9 +292,6 @@ class Membership:
         pulse = self.pulse()
         await self._board.beat(node.id, self._beat, pulse)
         self._beat_s = trio.current_time() - began
-        node.has_told_the_end = pulse.ended
-        if pulse.ended:
-            node.crawl.stir()
         self.members = await self._board.members()
         self._watch()
         self._refuse_namesakes()
@@ -303,6 +300,10 @@ class Membership:
         node.joining = frozenset(self._joining())
         now = await self._board.now()
         await self._follow(now)
+        # Whoever calls for a new plan sees that this one may be gone, or this one has seen the call.
+        node.has_told_the_end = pulse.ended
+        if node.is_over():
+            node.crawl.stir()
         if now.get(boards.CHARTER, (0, b""))[0] <= node.epoch:
             node.heard(began, pulse.forget_after_s)
         self._looks += 1
@@ -370,7 +371,7 @@ class Membership:
         if ended:
             node.crawl.release(ended)
         node.gone = frozenset(self._gone())
-        node.finished = self._has_ended(*now.get(boards.FINISHED, (0, b"")), epoch)
+        node.finished = self._has_ended(*now.get(boards.FINISHED, (0, b"")), max(epoch, token))
         if boards.FINISHED in now and node.config.revisit.is_standing and not node.crawl.has_caught_up:
             await self._board.take_down(boards.FINISHED)
         await self._leave_if_done()
@@ -582,8 +583,8 @@ class Membership:
             self._first_round = None
             self._wake.set()
 
-    def _has_ended(self, token: int, data: bytes, epoch: int) -> bool:
-        """Whether the end was declared, after the plan of an epoch, and all say that nothing has come since.
+    def _has_ended(self, token: int, data: bytes, planned: int) -> bool:
+        """Whether the end was declared, after somebody planned, and all say that nothing has come since.
 
         A seed that was taken at that very moment shows in the beats of whoever took it; so everybody waits
         for two more of each, and those who go say so. For one that was active, started again or came since,
@@ -593,7 +594,7 @@ class Membership:
         quiet: dict[str, tuple[str, int]] = msgpack.unpackb(data, use_list=False) if data else {}
         unchanged = quiet.get(node.id) == (node.incarnation, node.crawl.activity)
         is_quiet = node.is_quiet() if node.charter else not node.store.counts().queued
-        is_newest = token > max(node.epoch, epoch)
+        is_newest = token > max(node.epoch, planned)
         if not is_newest or not is_quiet or not (unchanged or self._is_last_of(quiet)):
             self._since_end = None
             return False

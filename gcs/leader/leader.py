@@ -161,29 +161,10 @@ class Leader:
         node = self._node
         async with election(self._board.space, boards.LEADER, lease=_LEASE_S, floor=node.epoch) as leadership:
             now = await self._board.now()
-            if now.get(boards.CHARTER, (0, b""))[0] > node.epoch or not self._membership.is_settled():
-                return None
-            if node.charter is None and any(each.pulse.epoch for each in self._membership.members.values()):
-                return None  # there is a plan, which Redis has lost
-            if not dry and self._is_ending(now, self._membership.members, wishes):
-                return None
-            if not self._is_due([wish for wish in wishes if self._holds(wish)]):
-                return None  # another leader was sooner
-            reasons = sorted({wish.reason for wish in wishes})
-            node.log.info("leads a round", token=leadership.token, reasons=reasons)
-            accounts = await self._collect(leadership)
-            members, lost = dict(self._membership.members), self._membership.lost()
-            plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)
-            charter = await node.world.offload(plan)
-            if dry:
+            charter = await self._agreed(leadership, now, wishes, dry=dry)
+            if charter is None or dry:
+                await self._declare_again(leadership)
                 return charter
-            if not self._membership.is_settled():
-                return None  # Redis has lost a plan that somebody follows, and says so by now
-            members = await self._board.members()
-            if self._is_ending(now, members, wishes) or not boards.left_of(members).isdisjoint(
-                charter.members
-            ):
-                return None
             await self._board.publish(charter)
             self.rounds["published"] += 1
             node.log.info(
@@ -195,6 +176,49 @@ class Leader:
             )
         await node.adopt(charter)
         return charter
+
+    async def _agreed(
+        self,
+        leadership: Leadership,
+        now: Mapping[str, tuple[int, bytes]],
+        wishes: Sequence[Wish],
+        *,
+        dry: bool,
+    ) -> Charter | None:
+        """A charter that may be published, by what all have reported; None if none is to be made now."""
+        node = self._node
+        if now.get(boards.CHARTER, (0, b""))[0] > node.epoch or not self._membership.is_settled():
+            return None
+        if node.charter is None and any(each.pulse.epoch for each in self._membership.members.values()):
+            return None  # there is a plan, which Redis has lost
+        if not dry and self._is_ending(now, self._membership.members, wishes):
+            return None
+        if not self._is_due([wish for wish in wishes if self._holds(wish)]):
+            return None  # another leader was sooner
+        reasons = sorted({wish.reason for wish in wishes})
+        node.log.info("leads a round", token=leadership.token, reasons=reasons)
+        accounts = await self._collect(leadership)
+        members, lost = dict(self._membership.members), self._membership.lost()
+        plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)
+        charter = await node.world.offload(plan)
+        if dry:
+            return charter
+        if not self._membership.is_settled():
+            return None  # Redis has lost a plan that somebody follows, and says so by now
+        members = await self._board.members()
+        if self._is_ending(now, members, wishes) or not boards.left_of(members).isdisjoint(charter.members):
+            return None
+        return charter
+
+    async def _declare_again(self, leadership: Leadership) -> None:
+        """Let an end that was declared hold though somebody has called since, for no plan has come of it.
+
+        Those who have not gone yet believe it only if nothing has happened since.
+        """
+        now = await self._board.now()
+        declared, data = now.get(boards.FINISHED, (0, b""))
+        if self._node.epoch < declared < now.get(boards.CALL, (0, b""))[0]:
+            await self._board.put_up(boards.FINISHED, leadership.token, data, fence=leadership.fence)
 
     def _is_ending(
         self, now: Mapping[str, tuple[int, bytes]], members: Mapping[str, Member], wishes: Sequence[Wish]

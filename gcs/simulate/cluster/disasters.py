@@ -51,7 +51,8 @@ class Disasters:
         elif fault.kind in LIARS:
             trial.helpers[fault.who].lies = True
         elif fault.kind is Kind.SHARE:
-            count = 1 + int(fault.for_s) % _SHARE_AT_MOST
+            # Where pages are visited all the time, more would be due than one address allows.
+            count = 1 if trial.habit.is_standing else 1 + int(fault.for_s) % _SHARE_AT_MOST
             trial.server.share(fault.who, count, beside_its_own=fault.for_s > LONGEST_S / 2)
         else:
             # One that has not joined yet is spared, and another one is not.

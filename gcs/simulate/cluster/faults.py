@@ -73,7 +73,7 @@ OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR, Kind.TURNCOAT
 OF_HOSTS: Final = frozenset({Kind.DOWN, Kind.HANG, Kind.BUSY})
 LIARS: Final = frozenset({Kind.LIAR, Kind.TURNCOAT})
 FROM_THE_BEGINNING: Final = frozenset({Kind.LIAR, Kind.SHARE})
-_ONCE: Final = (frozenset({Kind.LOSE}), frozenset({Kind.DRAIN}), LIARS)
+_ONCE: Final = (frozenset({Kind.LOSE}), frozenset({Kind.DRAIN}), frozenset({Kind.SHARE}), LIARS)
 """Of each of these there is one at most."""
 
 
@@ -94,8 +94,8 @@ class Fault:
 def schedule(random: Random, kinds: Sequence[Kind], gatherers: int, helpers: int, hosts: int) -> list[Fault]:
     """Some faults, in order.
 
-    At most one disk is lost, one gatherer drained and one helper a liar, for two could agree. No host fails
-    twice. What happens to a gatherer may happen to one that has joined.
+    At most one disk is lost, one gatherer drained, one address shared and one helper a liar, for two could
+    agree. No host fails twice. What happens to a gatherer may happen to one that has joined.
     """
     chosen: list[Fault] = []
     drawn = [random.choice(list(kinds)) for _ in range(random.randint(1, 6))]
