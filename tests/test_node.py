@@ -32,9 +32,9 @@ from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
 from gcs.core.urls import PATH, key, part
 from gcs.fetch.transport import Transport
-from gcs.gatherer import handover
+from gcs.gatherer import handover, membership
 from gcs.gatherer.admission import Admission
-from gcs.gatherer.crawl import Crawl
+from gcs.gatherer.crawl import Crawl, Ending
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.handover import HandOver
 from gcs.gatherer.links import Targets
@@ -882,35 +882,93 @@ class TestEnd:
                 assert await leader.lead([Wish("imbalance", "me")]) is None
                 await here.board.beat("A", 2, Pulse("A", "x", epoch=1, quiet=True, ended=True))
                 assert await leader.lead([Wish("join", "N")]) is None
-                now = await here.board.now()
-                assert now[boards.FINISHED][0] >= now[boards.CALL][0] > 5  # no plan has come of the call
+                token, said = (await here.board.now())[boards.CALL]
+                assert token > 5
+                assert said == boards.OVER  # those who have seen the call may go
                 await here.board.beat("A", 3, Pulse("A", "x", epoch=1, quiet=True))
                 assert await leader.lead([Wish("join", "N")]) is not None
 
         trio.run(run)
 
-    def test_nobody_goes_who_sees_that_a_plan_is_being_made(self, tmp_path: Path) -> None:
-        """Whoever makes it has not seen yet that this one believes the end, and counts on it."""
+    async def _declared(self, here: Gatherer, ended: bool) -> None:
+        """Have the end be declared, of which the only other one says, or says not, that it goes."""
+        await self._done(here, {"A": "A"})
+        await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, activity=2))
+        me = (here.node.incarnation, here.node.crawl.activity)
+        quiet = msgpack.packb({here.node.id: me, "A": ("x", 2)})
+        await here.board.put_up(boards.FINISHED, 5, quiet)
+        await self._looks(here, 1)
+        await here.board.beat("A", 3, Pulse("A", "x", epoch=1, quiet=True, ended=ended, activity=2))
+
+    @pytest.mark.parametrize("said", [b"", boards.OVER, boards.DRY])
+    def test_nobody_goes_who_sees_that_a_plan_is_being_made(self, said: bytes, tmp_path: Path) -> None:
+        """Whoever makes it has not seen yet that this one goes, and counts on it. Else it need not wait."""
 
         async def run() -> None:
             settings = {"heartbeat_s": 5.0, "leave_when_finished": True}
             async with gatherer(tmp_path / "s", member=settings) as here:
-                await self._done(here, {"A": "A"})
-                await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, activity=2))
-                node, me = here.node, (here.node.incarnation, here.node.crawl.activity)
-                quiet = msgpack.packb({node.id: me, "A": ("x", 2)})
-                await here.board.put_up(boards.FINISHED, 5, quiet)
+                await self._declared(here, ended=True)
                 await self._looks(here, 1)
-                await here.board.beat("A", 3, Pulse("A", "x", epoch=1, quiet=True, ended=True, activity=2))
-                await self._looks(here, 1)
-                assert node.finished
-                assert not node.is_over()
-                await here.board.put_up(boards.CALL, 6)
-                await self._looks(here, 1)
-                assert not node.is_over()
-                await here.board.put_up(boards.FINISHED, 7, quiet)
+                assert here.node.finished
+                assert not here.node.is_over()  # it has not said so yet
+                await here.board.put_up(boards.CALL, 6, said)
                 await self._looks(here, 2)
-                assert node.is_over()
+                assert here.node.is_over() is bool(said)
+                await here.board.put_up(boards.CALL, 6, boards.OVER)
+                await self._looks(here, 2)
+                assert here.node.is_over()
+
+        trio.run(run)
+
+    def test_nobody_waits_for_the_plan_of_a_leader_that_has_died(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(membership, "_ELECTION_S", 0.2)
+
+        async def run() -> None:
+            settings = {"heartbeat_s": 5.0, "leave_when_finished": True}
+            async with gatherer(tmp_path / "s", member=settings) as here:
+                await self._declared(here, ended=True)
+                await here.board.put_up(boards.CALL, 6)
+                with trio.fail_after(20):
+                    while not here.node.is_over():
+                        await self._looks(here, 1)
+                        await trio.sleep(0.05)
+                assert (await here.board.now())[boards.CALL] == (6, boards.OVER)
+
+        trio.run(run)
+
+    def test_who_goes_says_so_to_the_last(self, tmp_path: Path) -> None:
+        """It neither reports to a leader nor follows a plan: it could not."""
+
+        async def run() -> None:
+            settings = {"heartbeat_s": 5.0, "leave_when_finished": True}
+            async with gatherer(tmp_path / "s", member=settings) as here:
+                await self._declared(here, ended=True)
+                called: list[int] = []
+                here.membership._answer = called.append
+                here.node.crawl._ending = Ending.FINISHED
+                await here.board.put_up(boards.CALL, 6)
+                await self._looks(here, 2)
+                assert here.membership.pulse().ended
+                assert called == []
+                await here.node.adopt(here.charter(6, here.node.id))
+                assert here.node.epoch == 1
+
+        trio.run(run)
+
+    def test_a_newcomer_is_not_left_alone_with_what_others_have_finished(self, tmp_path: Path) -> None:
+        """It has done nothing itself, but those who have gone had."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s", member={"heartbeat_s": 0.05}) as here:
+                await here.node.adopt(here.charter(1, "A", members={"A": "A"}))
+                for done in (0, 1):
+                    facts = {"done": done}
+                    gone = Pulse("A", "x", epoch=1, quiet=True, ended=True, activity=2, facts=facts)
+                    await here.board.beat("A", 1 + done, gone)
+                    await self._gone(here, "A")
+                    assert (here.membership._round() is not None) is bool(done)
 
         trio.run(run)
 

@@ -31,7 +31,7 @@ from tests.planted import Misfit, copied, planted
 SEEDS = range(1, 61)
 FOUND = {
     20891: (
-        Fault(0.0, Kind.SHARE, 2, 10.11),
+        Fault(0.0, Kind.SHARE, 2, 8.11),
         Fault(5.3, Kind.DOWN, 0, 3.14),
         Fault(5.87, Kind.TURNCOAT, 0, 6.0),
         Fault(15.54, Kind.FORGET, 2, 2.56),

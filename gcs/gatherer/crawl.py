@@ -579,6 +579,11 @@ class Crawl:
         """Whether nothing more is asked for."""
         return self._ending is not None
 
+    @property
+    def has_finished(self) -> bool:
+        """Whether it ends since all is done, and nothing can make it go on."""
+        return self._ending is Ending.FINISHED
+
     def may_fetch(self, key: str) -> bool:
         """Whether a URL may be fetched here now."""
         return self._territory.may_fetch(key)

@@ -39,6 +39,7 @@ _LIVELY_BEATS: Final = 5.0
 _JOIN_AGAIN_S: Final = 5.0
 _LEAST_T_S: Final = 10.0
 _ELECTION_S: Final = 10.0
+_CALLED_S: Final = 1.0
 _WAIT_S: Final = 30.0
 _FIRST_LOOKS: Final = 2
 """A newcomer looks around so often before it takes a crawl for one that has no plan yet."""
@@ -74,6 +75,8 @@ class Membership:
         # A counter that goes on growing after a restart.
         self._beat = round(node.clock() * 1000)
         self._called = 0
+        self._call_from = (0, math.inf)
+        """The token of a call that came after the end, and since when it is known."""
         self._asked: dict[str, float] = {}
         self._waiting: dict[Piece, float] = {}
         self._idle_since: float | None = None
@@ -298,6 +301,7 @@ class Membership:
         self._exchange.heard(list(self.members.values()))
         self._join_round()
         node.joining = frozenset(self._joining())
+        node.has_told_the_end &= pulse.ended
         now = await self._board.now()
         await self._follow(now)
         # Whoever calls for a new plan sees that this one may be gone, or this one has seen the call.
@@ -311,6 +315,7 @@ class Membership:
         self.looked = trio.Event()
         await self._want(now)
         await self._stop_waiting()
+        await self._end_call(now)
         self._see_the_end()
 
     def _watch(self) -> None:
@@ -352,8 +357,8 @@ class Membership:
         epoch = now.get(boards.CHARTER, (0, b""))[0]
         if epoch < node.epoch:
             await self._publish_again()
-        token = now.get(boards.CALL, (0, b""))[0]
-        if token > max(self._called, node.epoch):
+        token, what_for = now.get(boards.CALL, (0, b""))
+        if token > max(self._called, node.epoch) and what_for != boards.OVER and not node.is_going:
             self._called = token
             self._answer(token)
         watched = now.get(boards.WATCHED, (0, b""))[0]
@@ -371,7 +376,8 @@ class Membership:
         if ended:
             node.crawl.release(ended)
         node.gone = frozenset(self._gone())
-        node.finished = self._has_ended(*now.get(boards.FINISHED, (0, b"")), max(epoch, token))
+        planned = epoch if what_for else max(epoch, token)
+        node.finished = node.is_going or self._has_ended(*now.get(boards.FINISHED, (0, b"")), planned)
         if boards.FINISHED in now and node.config.revisit.is_standing and not node.crawl.has_caught_up:
             await self._board.take_down(boards.FINISHED)
         await self._leave_if_done()
@@ -426,6 +432,27 @@ class Membership:
             node.log.warning("stopped waiting for ranges that nobody has", ranges=len(over))
             ends = [(piece.peer, (piece.start, piece.end)) for piece in over]
             await node.take_in(lambda: Received(ends=ends))
+
+    async def _end_call(self, now: Mapping[str, tuple[int, bytes]]) -> None:
+        """Let nobody stay, though the end was declared, for a plan whose leader has died.
+
+        A leader that lives renews its lease, and nobody else is elected before its round is over.
+        """
+        call = now.get(boards.CALL, (0, b""))
+        declared = now.get(boards.FINISHED, (0, b""))[0]
+        if call[1] or not max(self._node.epoch, self._newest[0]) < declared < call[0]:
+            self._call_from = (0, math.inf)
+            return
+        if self._call_from[0] != call[0]:
+            self._call_from = (call[0], trio.current_time())
+        if trio.current_time() < self._call_from[1] + _ELECTION_S:
+            return
+        with trio.move_on_after(_CALLED_S):
+            async with election(
+                self._board.space, boards.LEADER, lease=_ELECTION_S, floor=call[0]
+            ) as leadership:
+                if (await self._board.now()).get(boards.CALL) == call:
+                    await self._board.put_up(boards.CALL, call[0], boards.OVER, fence=leadership.fence)
 
     async def _publish_again(self) -> None:
         """Redis has an older charter, or none: it has lost this one."""
@@ -556,7 +583,8 @@ class Membership:
         pulses = {each: member.pulse for each, member in members.items()}
         if not all(pulse.quiet and pulse.epoch == charter.epoch for pulse in pulses.values()):
             return None
-        if not any(pulse.facts.get("done", 0) or pulse.facts.get("dropped", 0) for pulse in pulses.values()):
+        knew = [*pulses.values(), *(self.members[each].pulse for each in ended)]
+        if not any(pulse.facts.get("done", 0) or pulse.facts.get("dropped", 0) for pulse in knew):
             return None  # it has not begun
         return {
             each: (members[each].beat, pulse.incarnation, pulse.activity, pulse.epoch)

@@ -289,6 +289,11 @@ class Node:
         return self.has_left or ends
 
     @property
+    def is_going(self) -> bool:
+        """Whether it believes the end, and ends, whatever comes now."""
+        return self.crawl.has_finished and not self.has_left
+
+    @property
     def leaves_when_finished(self) -> bool:
         """Whether it ends with the crawl; with a standing policy of visits that has only caught up."""
         return self.config.member.leave_when_finished and not self.config.revisit.is_standing
@@ -360,9 +365,9 @@ class Node:
     # Changes
 
     async def adopt(self, charter: Charter) -> None:
-        """Follow a charter from now on, if it is newer than the one in force."""
+        """Follow a charter from now on, if it is newer than the one in force; not when all is over here."""
         async with self._changing:
-            if charter.epoch <= self.epoch:
+            if charter.epoch <= self.epoch or self.crawl.has_finished:
                 return
             after = self.holdings.adopted(charter, self.id)
             changed = self.holdings.differences(after)

@@ -160,10 +160,16 @@ class Leader:
         """
         node = self._node
         async with election(self._board.space, boards.LEADER, lease=_LEASE_S, floor=node.epoch) as leadership:
-            now = await self._board.now()
-            charter = await self._agreed(leadership, now, wishes, dry=dry)
+            charter = None
+            try:
+                charter = await self._agreed(leadership, wishes, dry=dry)
+            finally:
+                if charter is None or dry:
+                    # Those who stayed for a new plan, though the end was declared, may go.
+                    await self._board.put_up(
+                        boards.CALL, leadership.token, boards.OVER, fence=leadership.fence
+                    )
             if charter is None or dry:
-                await self._declare_again(leadership)
                 return charter
             await self._board.publish(charter)
             self.rounds["published"] += 1
@@ -177,16 +183,9 @@ class Leader:
         await node.adopt(charter)
         return charter
 
-    async def _agreed(
-        self,
-        leadership: Leadership,
-        now: Mapping[str, tuple[int, bytes]],
-        wishes: Sequence[Wish],
-        *,
-        dry: bool,
-    ) -> Charter | None:
+    async def _agreed(self, leadership: Leadership, wishes: Sequence[Wish], *, dry: bool) -> Charter | None:
         """A charter that may be published, by what all have reported; None if none is to be made now."""
-        node = self._node
+        node, now = self._node, await self._board.now()
         if now.get(boards.CHARTER, (0, b""))[0] > node.epoch or not self._membership.is_settled():
             return None
         if node.charter is None and any(each.pulse.epoch for each in self._membership.members.values()):
@@ -197,7 +196,7 @@ class Leader:
             return None  # another leader was sooner
         reasons = sorted({wish.reason for wish in wishes})
         node.log.info("leads a round", token=leadership.token, reasons=reasons)
-        accounts = await self._collect(leadership)
+        accounts = await self._collect(leadership, boards.DRY if dry else b"")
         members, lost = dict(self._membership.members), self._membership.lost()
         plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)
         charter = await node.world.offload(plan)
@@ -209,16 +208,6 @@ class Leader:
         if self._is_ending(now, members, wishes) or not boards.left_of(members).isdisjoint(charter.members):
             return None
         return charter
-
-    async def _declare_again(self, leadership: Leadership) -> None:
-        """Let an end that was declared hold though somebody has called since, for no plan has come of it.
-
-        Those who have not gone yet believe it only if nothing has happened since.
-        """
-        now = await self._board.now()
-        declared, data = now.get(boards.FINISHED, (0, b""))
-        if self._node.epoch < declared < now.get(boards.CALL, (0, b""))[0]:
-            await self._board.put_up(boards.FINISHED, leadership.token, data, fence=leadership.fence)
 
     def _is_ending(
         self, now: Mapping[str, tuple[int, bytes]], members: Mapping[str, Member], wishes: Sequence[Wish]
@@ -237,11 +226,11 @@ class Leader:
             ended &= self._membership.heard_of()
         return not is_needed or bool(ended)
 
-    async def _collect(self, leadership: Leadership) -> dict[str, Account]:
+    async def _collect(self, leadership: Leadership, what_for: bytes) -> dict[str, Account]:
         """The reports of all that answer before the deadline."""
         node = self._node
         asked = [each.id for each in self._membership.alive() if each.id != node.id]
-        await self._board.put_up(boards.CALL, leadership.token, fence=leadership.fence)
+        await self._board.put_up(boards.CALL, leadership.token, what_for, fence=leadership.fence)
         own = await self.account()
         answers = await self._board.reports(leadership.token, asked, node.config.rebalance.deadline_s)
         accounts = {each: Account.from_bytes(data) for each, data in answers.items()}

@@ -54,9 +54,8 @@ class Disasters:
             # Where pages are visited all the time, more would be due than one address allows.
             count = 1 if trial.habit.is_standing else 1 + int(fault.for_s) % _SHARE_AT_MOST
             trial.server.share(fault.who, count, beside_its_own=fault.for_s > LONGEST_S / 2)
-        else:
-            # One that has not joined yet is spared, and another one is not.
-            await self._strike(trial.gatherers[fault.who % len(trial.gatherers)], fault)
+        elif fault.who < len(trial.gatherers):  # who has not joined yet is spared
+            await self._strike(trial.gatherers[fault.who], fault)
         trial.witness.disturbed()
 
     async def _strike(self, gatherer: GathererMachine, fault: Fault) -> None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from random import Random
 from typing import Final
 
-FIRST_S, LAST_S = 0.5, (25.0, 60.0)
+FIRST_S, LAST_S = 0.5, (25.0, 50.0)
 """Many come while the first plans are made, as many while all have something to do."""
 SHORTEST_S, LONGEST_S = 0.5, 12.0
 FAILING_S: Final = 3.5

@@ -49,7 +49,7 @@ from tuplespace.space import Spaces
 
 LIMIT_S: Final = float(os.environ.get("GCS_SIMULATION_LIMIT_S", "400"))
 """A run that has not ended by itself after so long never will."""
-STANDING_S: Final = 85.0
+STANDING_S: Final = 115.0
 """For so long, at least, pages are visited by a policy: until all that may be lost was missed."""
 _SETTLED_S: Final = 8.0
 """When nothing new has come for so long after that, nothing does."""
