@@ -60,6 +60,14 @@ FOUND = {
         Fault(18.23, Kind.DELAY, 3, 4.12),
         Fault(21.98, Kind.KILL, 1, 4.18),
     ),
+    80545: (
+        Fault(11.58, Kind.LOSSY, 3, 8.14),
+        Fault(13.39, Kind.CUT, 1, 1.9),
+        Fault(17.93, Kind.HANG, 3, 1.47),
+        Fault(23.38, Kind.SPLIT, 0, 4.77),
+        Fault(56.26, Kind.JOIN, 1, 9.96),
+    ),
+    90555: (Fault(0.0, Kind.SHARE, 2, 8.56), Fault(48.74, Kind.JOIN, 0, 8.89)),
 }
 """Seeds that broke a promise once, with what went wrong: seeds alone mean something else when faults do."""
 SMALL = Cast(gatherers=3, helpers=1, pages=60)
