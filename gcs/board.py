@@ -3,6 +3,7 @@
     ("member", id, beat, pulse, at)         one per gatherer; the beat grows with every heartbeat
     ("now", what, epoch, data)              what is in force: the charter, a call, rulings, the end…
     ("charter", epoch, part, parts, bytes)  a plan in parts, for a tuple has a largest size
+    ("posted", what)                        all parts of it are there; this becomes what is in force
     ("report", token, id, part, parts, …)   what a gatherer answers to a call
     ("rebalance", reason, who, method)      somebody wants a new plan
     ("order", to, number, kind, arguments)  what one gatherer is asked to do
@@ -18,7 +19,7 @@ know on their disks what they need, and put it up again.
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
@@ -33,7 +34,7 @@ from gcs.core.holdings import Charter
 from gcs.core.rulings import Rulings
 from gcs.traffic import Traffic
 from gcs.world import REAL, World
-from tuplespace import Fence, election
+from tuplespace import Fence, Unavailable, election
 
 LEADER: Final = "leader"
 CHARTER: Final = "charter"
@@ -53,6 +54,7 @@ _INDEX: Final = {
     "member": (1, 2),
     "now": (1,),
     "charter": (1,),
+    "posted": (1,),
     "report": (1, 2),
     "order": (1,),
     "answer": (1,),
@@ -63,6 +65,9 @@ _TURNS: Final = {"turn": (1, 2), "mark": (1, 2)}
 _DOMAINS: Final = {"announce": (1,), "delay": (1,), "domain": (1, 2, 5)}
 _PART_BYTES: Final = 256 << 10
 _REPORT_TTL_S: Final = 120.0
+_POSTED_TTL_S: Final = 120.0
+_POSTINGS: Final = 3
+"""How often a plan is put up that Redis loses while that is done."""
 _ANSWER_TTL_S: Final = 60.0
 _POLL_S: Final = 0.1
 _RULING_S: Final = 5.0
@@ -237,14 +242,32 @@ class Board:
         fence = fence or Fence(LEADER, charter.epoch)
         parts = _parts(zlib.compress(charter.to_bytes(), 1))
         rows = [("charter", charter.epoch, n, len(parts), part) for n, part in enumerate(parts)]
-        await self.space.out_many(rows, fence=fence)
-        for row in rows:
-            self.traffic.wrote(*row)
         before = await self.now()
-        await self.put_up(CHARTER, charter.epoch, fence=fence)
+        for _ in range(_POSTINGS):
+            if await self._put_up_whole(charter.epoch, rows, fence):
+                break
+        else:
+            raise Unavailable("a plan was lost again and again while it was put up")
+        while await self.space.count("now", CHARTER, int, bytes) > 1:
+            await self.space.inp("now", CHARTER, int, bytes)  # the oldest
         old = before.get(CHARTER, (0, b""))[0]
         while old < charter.epoch and await self.space.inp("charter", old, int, int, bytes) is not None:
             pass
+
+    async def _put_up_whole(self, epoch: int, rows: Sequence[Sequence[Any]], fence: Fence) -> bool:
+        """Let a charter be in force with all of its parts, or say that Redis has lost some of them.
+
+        What was posted after the parts is lost with them: if it is there when it gives way to what is in
+        force, so are they, whatever Redis has lost since they were seen.
+        """
+        posted = ("posted", f"{epoch} {self._world.token(8)}")
+        await self.space.out_many(rows, fence=fence)
+        await self.space.out(*posted, ttl=_POSTED_TTL_S, fence=fence)
+        for row in (*rows, posted):
+            self.traffic.wrote(*row)
+        if await self.charter(epoch) is None:
+            return False
+        return await self.space.swap(posted, ("now", CHARTER, epoch, b""), fence=fence) is not None
 
     async def charter(self, epoch: int) -> Charter | None:
         """A charter; None if it is not, or no longer, there as a whole."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import trio
 
+from gcs import board as boards
 from gcs.board import Board, Pulse
 from gcs.config import Config
-from tuplespace import memory
+from gcs.core.holdings import Charter
+from gcs.core.placement import Plan
+from tuplespace import Unavailable, memory
 
 
 def test_a_heartbeat_that_was_written_twice() -> None:
@@ -49,3 +53,49 @@ def test_a_heartbeat_while_others_are_read(monkeypatch: pytest.MonkeyPatch) -> N
             return first["id"].beat, (await board.members())["id"].beat
 
     assert trio.run(looked) == (2, 2)
+
+
+@pytest.mark.parametrize("step", ["out", "charter", "swap"])
+@pytest.mark.parametrize("losses", [0, 1, 2, 9])
+def test_a_plan_is_in_force_only_as_a_whole(losses: int, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though Redis loses its last second while it is put up, before any of the steps of that."""
+
+    async def run() -> None:
+        server = memory.Server()
+        async with memory.connect(server) as client:
+            board, left = Board(client, Config()), losses
+            await board.publish(_charter(1))
+            bag = server.bags["crawl:board"]
+            kept = bag.snapshot()
+            steps: dict[str, Any] = {
+                "out": board.space.out,
+                "charter": board.charter,
+                "swap": board.space.swap,
+            }
+
+            async def lossy(*given: Any, **more: Any) -> Any:
+                nonlocal left
+                if left:
+                    left -= 1
+                    bag.restore(kept)
+                return await steps[step](*given, **more)
+
+            monkeypatch.setattr(board if step == "charter" else board.space, step, lossy)
+            if losses > 3:
+                with pytest.raises(Unavailable):
+                    await board.publish(_charter(2))
+            else:
+                await board.publish(_charter(2))
+            monkeypatch.undo()
+            epoch, _ = (await board.now())[boards.CHARTER]
+            assert epoch == (1 if losses > 3 else 2)
+            found = await board.charter(epoch)
+            assert found is not None
+            assert found.epoch == epoch
+            assert await board.space.count("now", boards.CHARTER, int, bytes) == 1
+
+    trio.run(run)
+
+
+def _charter(epoch: int) -> Charter:
+    return Charter(epoch, Plan.of([("", "a")]), Plan.of([("", "a")]), {"a": "A"})

@@ -927,14 +927,43 @@ class TestEnd:
 
         async def run() -> None:
             settings = {"heartbeat_s": 5.0, "leave_when_finished": True}
-            async with gatherer(tmp_path / "s", member=settings) as here:
+            async with gatherer(tmp_path / "s", member=settings) as here, trio.open_nursery() as nursery:
                 await self._declared(here, ended=True)
                 await here.board.put_up(boards.CALL, 6)
+                nursery.start_soon(here.membership.end_calls)
                 with trio.fail_after(20):
                     while not here.node.is_over():
                         await self._looks(here, 1)
                         await trio.sleep(0.05)
                 assert (await here.board.now())[boards.CALL] == (6, boards.OVER)
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
+    def test_a_call_does_not_make_the_end_be_proven_again(self, tmp_path: Path) -> None:
+        """It was declared once, and holds or not by what comes of the call."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s", member={"heartbeat_s": 5.0}) as here:
+                await self._declared(here, ended=False)
+                await here.board.put_up(boards.CALL, 6)
+                for beat in range(4, 8):
+                    await here.board.beat("A", beat, Pulse("A", "x", epoch=1, quiet=True, activity=2))
+                    await self._looks(here, 1)
+                    assert here.membership._round() is None
+
+        trio.run(run)
+
+    def test_nobody_believes_an_end_who_does_not_follow_the_plan_yet(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            settings = {"heartbeat_s": 5.0, "leave_when_finished": True}
+            async with gatherer(tmp_path / "s", member=settings) as here:
+                await self._declared(here, ended=True)
+                _, quiet = (await here.board.now())[boards.FINISHED]
+                await here.board.publish(here.charter(6, "A", members={"A": "A"}))
+                await here.board.put_up(boards.FINISHED, 7, quiet)
+                await self._looks(here, 3)
+                assert not here.node.finished
 
         trio.run(run)
 

@@ -68,6 +68,13 @@ FOUND = {
         Fault(56.26, Kind.JOIN, 1, 9.96),
     ),
     90555: (Fault(0.0, Kind.SHARE, 2, 8.56), Fault(48.74, Kind.JOIN, 0, 8.89)),
+    110388: (
+        Fault(1.19, Kind.TURNCOAT, 0, 10.49),
+        Fault(8.69, Kind.SPLIT, 1, 0.76),
+        Fault(11.23, Kind.DELAY, 1, 5.07),
+        Fault(14.52, Kind.STALL, 1, 2.4),
+        Fault(16.44, Kind.FORGET, 2, 3.86),
+    ),
 }
 """Seeds that broke a promise once, with what went wrong: seeds alone mean something else when faults do."""
 SMALL = Cast(gatherers=3, helpers=1, pages=60)

@@ -128,6 +128,7 @@ class Gatherer:
             membership.keep_awake,
             membership.follow,
             membership.conclude,
+            membership.end_calls,
             exchange.send,
             exchange.receive,
             exchange.forget,

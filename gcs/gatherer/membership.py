@@ -39,7 +39,6 @@ _LIVELY_BEATS: Final = 5.0
 _JOIN_AGAIN_S: Final = 5.0
 _LEAST_T_S: Final = 10.0
 _ELECTION_S: Final = 10.0
-_CALLED_S: Final = 1.0
 _WAIT_S: Final = 30.0
 _FIRST_LOOKS: Final = 2
 """A newcomer looks around so often before it takes a crawl for one that has no plan yet."""
@@ -77,6 +76,7 @@ class Membership:
         self._called = 0
         self._call_from = (0, math.inf)
         """The token of a call that came after the end, and since when it is known."""
+        self._forsaken = trio.Event()
         self._asked: dict[str, float] = {}
         self._waiting: dict[Piece, float] = {}
         self._idle_since: float | None = None
@@ -315,7 +315,7 @@ class Membership:
         self.looked = trio.Event()
         await self._want(now)
         await self._stop_waiting()
-        await self._end_call(now)
+        self._see_the_call(now)
         self._see_the_end()
 
     def _watch(self) -> None:
@@ -376,8 +376,9 @@ class Membership:
         if ended:
             node.crawl.release(ended)
         node.gone = frozenset(self._gone())
-        planned = epoch if what_for else max(epoch, token)
-        node.finished = node.is_going or self._has_ended(*now.get(boards.FINISHED, (0, b"")), planned)
+        declared, quiet = now.get(boards.FINISHED, (0, b""))
+        is_called = not what_for and token > declared
+        node.finished = node.is_going or (self._has_ended(declared, quiet, epoch) and not is_called)
         if boards.FINISHED in now and node.config.revisit.is_standing and not node.crawl.has_caught_up:
             await self._board.take_down(boards.FINISHED)
         await self._leave_if_done()
@@ -433,11 +434,8 @@ class Membership:
             ends = [(piece.peer, (piece.start, piece.end)) for piece in over]
             await node.take_in(lambda: Received(ends=ends))
 
-    async def _end_call(self, now: Mapping[str, tuple[int, bytes]]) -> None:
-        """Let nobody stay, though the end was declared, for a plan whose leader has died.
-
-        A leader that lives renews its lease, and nobody else is elected before its round is over.
-        """
+    def _see_the_call(self, now: Mapping[str, tuple[int, bytes]]) -> None:
+        """Have a call be ended that came after the end, and of which no plan has come for long."""
         call = now.get(boards.CALL, (0, b""))
         declared = now.get(boards.FINISHED, (0, b""))[0]
         if call[1] or not max(self._node.epoch, self._newest[0]) < declared < call[0]:
@@ -445,14 +443,24 @@ class Membership:
             return
         if self._call_from[0] != call[0]:
             self._call_from = (call[0], trio.current_time())
-        if trio.current_time() < self._call_from[1] + _ELECTION_S:
-            return
-        with trio.move_on_after(_CALLED_S):
-            async with election(
-                self._board.space, boards.LEADER, lease=_ELECTION_S, floor=call[0]
-            ) as leadership:
-                if (await self._board.now()).get(boards.CALL) == call:
-                    await self._board.put_up(boards.CALL, call[0], boards.OVER, fence=leadership.fence)
+        if trio.current_time() >= self._call_from[1] + _ELECTION_S:
+            self._forsaken.set()
+
+    async def end_calls(self) -> None:
+        """Let nobody stay, though the end was declared, for a plan whose leader has died.
+
+        A leader that lives renews its lease, and nobody else is elected before its round is over.
+        """
+        while True:
+            await self._forsaken.wait()
+            self._forsaken = trio.Event()
+            token = self._call_from[0]
+            with trio.move_on_after(_ELECTION_S), suppress(TupleSpaceError):
+                async with election(
+                    self._board.space, boards.LEADER, lease=_ELECTION_S, floor=token
+                ) as leadership:
+                    if token and (await self._board.now()).get(boards.CALL) == (token, b""):
+                        await self._board.put_up(boards.CALL, token, boards.OVER, fence=leadership.fence)
 
     async def _publish_again(self) -> None:
         """Redis has an older charter, or none: it has lost this one."""
@@ -602,7 +610,9 @@ class Membership:
                     self._board.space, boards.LEADER, lease=_ELECTION_S, floor=self._node.epoch
                 ) as leadership:
                     seeds_wait = await self._board.seeds_wait()
-                    if proven is not None and self._first_round is proven and not seeds_wait:
+                    epoch = (await self._board.now()).get(boards.CHARTER, (0, b""))[0]
+                    holds = self._first_round is proven and epoch <= self._node.epoch
+                    if proven is not None and holds and not seeds_wait:
                         quiet = msgpack.packb({each: said[1:3] for each, said in proven.items()})
                         await self._board.put_up(
                             boards.FINISHED, leadership.token, quiet, fence=leadership.fence
@@ -611,8 +621,8 @@ class Membership:
             self._first_round = None
             self._wake.set()
 
-    def _has_ended(self, token: int, data: bytes, planned: int) -> bool:
-        """Whether the end was declared, after somebody planned, and all say that nothing has come since.
+    def _has_ended(self, token: int, data: bytes, epoch: int) -> bool:
+        """Whether the end was declared, after the plan of an epoch, and all say that nothing has come since.
 
         A seed that was taken at that very moment shows in the beats of whoever took it; so everybody waits
         for two more of each, and those who go say so. For one that was active, started again or came since,
@@ -622,7 +632,7 @@ class Membership:
         quiet: dict[str, tuple[str, int]] = msgpack.unpackb(data, use_list=False) if data else {}
         unchanged = quiet.get(node.id) == (node.incarnation, node.crawl.activity)
         is_quiet = node.is_quiet() if node.charter else not node.store.counts().queued
-        is_newest = token > max(node.epoch, planned)
+        is_newest = token > max(node.epoch, epoch) and not self._is_behind(epoch)
         if not is_newest or not is_quiet or not (unchanged or self._is_last_of(quiet)):
             self._since_end = None
             return False
@@ -639,6 +649,11 @@ class Membership:
             member and member.pulse.quiet and member.beat >= seen.get(each, member.beat) + 2
             for each, member in others.items()
         )
+
+    def _is_behind(self, epoch: int) -> bool:
+        """Whether there is a plan, that of an epoch or of others, which is not followed here yet."""
+        epochs = (epoch, *(each.pulse.epoch for each in self.alive()))
+        return self._node.charter is not None and max(epochs) > self._node.epoch
 
     def _is_last_of(self, quiet: Mapping[str, tuple[str, int]]) -> bool:
         """Whether all the others of those who were quiet have said that they saw the end.

@@ -385,6 +385,7 @@ class Node:
             departed = set(charter.departed) - set(self.charter.departed if self.charter else ())
             self._unwitnessed |= bool(departed) or len(charter.members) == 1
             self.charter, self.holdings, self.resend = charter, after, lost
+            self.finished = False
             self.has_left = False  # unless there is nothing for it here either
             gone = [each for each in self.origins if each.gatherer in destroyed]
             self.origins = Origins(each for each in self.origins if each.gatherer not in destroyed)
@@ -410,7 +411,6 @@ class Node:
             self.crawl.count_anew(Expansion.from_bytes(charter.expansion))
             self.adopted_at = trio.current_time()
             self.plans[main_reason(charter.reason)] += 1
-            self.finished = False
             self.log.info(
                 "adopted a plan",
                 epoch=charter.epoch,

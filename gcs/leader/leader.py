@@ -188,6 +188,8 @@ class Leader:
         node, now = self._node, await self._board.now()
         if now.get(boards.CHARTER, (0, b""))[0] > node.epoch or not self._membership.is_settled():
             return None
+        if node.is_going:
+            return None
         if node.charter is None and any(each.pulse.epoch for each in self._membership.members.values()):
             return None  # there is a plan, which Redis has lost
         if not dry and self._is_ending(now, self._membership.members, wishes):
@@ -223,7 +225,9 @@ class Leader:
         is_needed = any(wish.reason in _NEEDED for wish in wishes)
         ended = {each for each, member in members.items() if member.pulse.ended}
         if self._membership.missing():
-            ended &= self._membership.heard_of()
+            known = self._membership.members
+            back = {each for each in ended if each in known and members[each].beat > known[each].beat}
+            ended &= self._membership.heard_of() | back
         return not is_needed or bool(ended)
 
     async def _collect(self, leadership: Leadership, what_for: bytes) -> dict[str, Account]:
