@@ -954,6 +954,23 @@ class TestEnd:
 
         trio.run(run)
 
+    def test_what_was_proven_by_an_older_plan_is_not_declared(self, tmp_path: Path) -> None:
+        """It is followed since the last look, and by it something may be on its way."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                await self._done(here)
+                while not here.membership._proven.is_set():
+                    await self._looks(here, 1)
+                await here.node.adopt(here.charter(6, here.node.id))
+                nursery.start_soon(here.membership.conclude)
+                await until(lambda: not here.membership._proven.is_set())
+                await until(lambda: here.membership._first_round is None)
+                assert boards.FINISHED not in await here.board.now()
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
     def test_nobody_believes_an_end_who_does_not_follow_the_plan_yet(self, tmp_path: Path) -> None:
         async def run() -> None:
             settings = {"heartbeat_s": 5.0, "leave_when_finished": True}

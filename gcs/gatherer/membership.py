@@ -611,8 +611,9 @@ class Membership:
                 ) as leadership:
                     seeds_wait = await self._board.seeds_wait()
                     epoch = (await self._board.now()).get(boards.CHARTER, (0, b""))[0]
-                    holds = self._first_round is proven and epoch <= self._node.epoch
-                    if proven is not None and holds and not seeds_wait:
+                    newest = max(epoch, self._node.epoch)
+                    holds = self._first_round is proven and not seeds_wait
+                    if proven is not None and holds and all(said[3] == newest for said in proven.values()):
                         quiet = msgpack.packb({each: said[1:3] for each, said in proven.items()})
                         await self._board.put_up(
                             boards.FINISHED, leadership.token, quiet, fence=leadership.fence

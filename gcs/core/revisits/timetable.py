@@ -134,7 +134,7 @@ class Timetable(ABC):
         """What makes the visits of all pages come to the budget."""
         if self._level is None or self._changes * _REPRICED > self.pages:
             self._level = self._balanced() if self.pages else self._at_first()
-            self._intervals = [self._interval(grade, self._level) for grade in range(GRADES)] + [0.0]
+            self._intervals = [self.interval_at(grade, self._level) for grade in range(GRADES)] + [0.0]
             self._changes = 0
         return self._level
 
@@ -148,11 +148,12 @@ class Timetable(ABC):
         low, high = _LOWEST, _HIGHEST
         for _ in range(_HALVINGS):
             middle = math.sqrt(low * high)
-            visits = sum(n / self._interval(grade, middle) for grade, n in counts)
+            visits = sum(n / self.interval_at(grade, middle) for grade, n in counts)
             low, high = (middle, high) if visits > budget else (low, middle)
         return high
 
-    def _interval(self, grade: int, level: float) -> float:
+    def interval_at(self, grade: int, level: float) -> float:
+        """After how many seconds a page of a grade would be visited again at a level."""
         return min(max(level * _SCALE[grade], self.least_s), self.most_s)
 
     def counts(self) -> list[Any]:

@@ -278,7 +278,7 @@ class Trial:
         """End what goes on for ever; the last answers are not kept then."""
         for machine in self._left():
             if machine.is_running and machine.gatherer is not None:
-                self.overdue += visits.idle(visits.overdue(machine), self.server)
+                self.overdue += visits.idle(self.witness.overdue(machine), self.server)
                 self._excuses.update(machine.gatherer.crawl.under_way)
 
     def _left(self) -> list[GathererMachine]:

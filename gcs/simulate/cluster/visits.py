@@ -23,6 +23,7 @@ import trio
 
 from gcs.core.revisits.memory import Memory
 from gcs.core.revisits.pace import FASTER
+from gcs.core.revisits.standing import APPOINTED
 from gcs.core.revisits.timetable import Timetable
 from gcs.core.urls import key
 from gcs.gatherer.revisiting import Revisiting
@@ -35,7 +36,7 @@ from gcs.store.encoding import since_of, visit_place
 from gcs.store.records import Row, State, host_of
 
 _SHOWN: Final = 3
-_LATE_S: Final = 40.0
+LATE_S: Final = 40.0
 """A page that is due may wait for so long though nobody asks its host."""
 _IDLE_S: Final = 15.0
 _BUDGETS: Final = 2
@@ -104,8 +105,12 @@ def is_in_round(machine: GathererMachine) -> bool:
     return revisiting is not None and revisiting.settings.once
 
 
-def overdue(machine: GathererMachine, late_s: float = _LATE_S) -> list[str]:
-    """Pages that a gatherer should have visited long ago; in a round, that it has not visited."""
+def overdue(machine: GathererMachine, levels: Sequence[tuple[float, float]], late_s: float) -> list[str]:
+    """Pages that a gatherer should have visited long ago; in a round, that it has not visited.
+
+    `levels` are those of its timetable, each with its time. When a level falls all intervals get shorter,
+    and pages are long due that were not before; what counts is for how long one was, by all levels since.
+    """
     revisiting = _revisiting(machine)
     if revisiting is None or not has_visits(machine):
         return []
@@ -113,10 +118,23 @@ def overdue(machine: GathererMachine, late_s: float = _LATE_S) -> list[str]:
     if revisiting.settings.once:
         late = [place for place in lines if since_of(place) < revisiting.started]
     else:
-        due = [(since_of(place) + table.interval(place[0]), place) for place in lines]
-        waiting = sum(at < now for at, _ in due) if table.is_paced else 0
-        late = [place for at, place in due if at < now - late_s - _caught_up_s(table, waiting)]
+        waiting = sum(_due_at(table, place, table.level()) < now for place in lines) if table.is_paced else 0
+        late_s += _caught_up_s(table, waiting)
+        since = trio.current_time() - late_s
+        level = max((table.level(), *(level for at, level in levels if at > since)))
+        late = [place for place in lines if _due_at(table, place, level) < now - late_s]
     return [place[_PREFIX:].decode() for place in late]
+
+
+def _due_at(table: Timetable, place: bytes, level: float) -> float:
+    """When the page that stands at a place is due, at a level; some have a date."""
+    return since_of(place) + (0.0 if place[0] == APPOINTED else table.interval_at(place[0], level))
+
+
+def level_of(machine: GathererMachine) -> float | None:
+    """The level of a gatherer's timetable, if it goes by one."""
+    revisiting = _revisiting(machine)
+    return revisiting.courses.timetable.level() if revisiting is not None and revisiting.is_endless else None
 
 
 def _caught_up_s(table: Timetable, waiting: int) -> float:

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -25,7 +25,7 @@ from gcs.gatherer.node import Node
 from gcs.simulate.cluster.bounds import Sizes, exceeded
 from gcs.simulate.cluster.machines import GathererMachine
 from gcs.simulate.cluster.network import Redis
-from gcs.simulate.cluster.visits import has_visits, is_in_round, overdue
+from gcs.simulate.cluster.visits import LATE_S, has_visits, is_in_round, level_of, overdue
 from tuplespace import Event
 
 _TIMES: Final = 4
@@ -50,6 +50,8 @@ class Witness:
         self._charters: set[int] = set()
         self._up: dict[str, tuple[int, float]] = {}
         """By what is put up: its highest epoch, and when that was."""
+        self._levels: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        """By gatherer: the levels of its timetable, each with its time."""
         self._due_from: dict[str, float] = {}
         """By gatherer: since when it was found to have a page to visit each time somebody looked."""
         self._is_declared = False
@@ -105,7 +107,7 @@ class Witness:
             left = left_to_do(machine)
             if left:
                 self._break(f"{by.name} declares the end, but {machine.name} has {left}")
-            elif (due := overdue(machine, _DUE_S)) and self._should_have_visited(machine):
+            elif (due := self.overdue(machine, _DUE_S)) and self._should_have_visited(machine):
                 self._break(f"{by.name} declares the end, but at {machine.name} {len(due)} pages are due")
 
     # All the time
@@ -123,8 +125,15 @@ class Witness:
         for machine in running:
             self._check_memory(machine)
             self._check_outboxes(machine)
+        for machine in running:
+            if (level := level_of(machine)) is not None:
+                self._levels[machine.name].append((trio.current_time(), level))
         due = [each.name for each in running if has_visits(each)]
         self._due_from = {name: self._due_from.get(name, trio.current_time()) for name in due}
+
+    def overdue(self, machine: GathererMachine, late_s: float = LATE_S) -> list[str]:
+        """Pages that a gatherer should have visited long ago."""
+        return overdue(machine, self._levels[machine.name], late_s)
 
     def _should_have_visited(self, machine: GathererMachine) -> bool:
         """Whether a gatherer had pages to visit for so long that it cannot have said that it has none."""
