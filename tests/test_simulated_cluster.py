@@ -75,6 +75,12 @@ FOUND = {
         Fault(14.52, Kind.STALL, 1, 2.4),
         Fault(16.44, Kind.FORGET, 2, 3.86),
     ),
+    120359: (
+        Fault(3.65, Kind.KILL, 1, 0.53),
+        Fault(30.64, Kind.LOSSY, 2, 9.14),
+        Fault(36.36, Kind.REDIS, 0, 5.16),
+        Fault(47.7, Kind.DRAIN, 1, 11.29),
+    ),
 }
 """Seeds that broke a promise once, with what went wrong: seeds alone mean something else when faults do."""
 SMALL = Cast(gatherers=3, helpers=1, pages=60)
