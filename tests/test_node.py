@@ -42,6 +42,7 @@ from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import HEARD, Node, Received
 from gcs.gatherer.returning import ADOPTED
 from gcs.gatherer.seeds import cleaning
+from gcs.gatherer.turns import say_private
 from gcs.gatherer.upkeep import Upkeep
 from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
@@ -668,6 +669,31 @@ def test_a_host_that_is_blocked_is_asked_for_nothing(tmp_path: Path) -> None:
 
 class TestEnd:
     """The end is declared, and believed, only when it is true."""
+
+    @pytest.fixture(autouse=True)
+    def _forgets_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(membership, "_KEPT_S", 0.0)
+
+    @pytest.mark.parametrize("private", [True, False])
+    def test_nobody_goes_before_redis_has_kept_that_it_does(
+        self, private: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else it would be thought lost. A server that nobody outlives cannot forget too much."""
+        monkeypatch.setattr(membership, "_KEPT_S", 0.5)
+
+        async def run() -> None:
+            settings = {"heartbeat_s": 5.0, "leave_when_finished": True}
+            async with gatherer(tmp_path / "s", member=settings) as here:
+                if private:
+                    await say_private(here.board.turns)
+                await self._declared(here, ended=True)
+                await self._looks(here, 2)
+                assert here.node.is_over() is private
+                await trio.sleep(0.5)
+                await self._looks(here, 1)
+                assert here.node.is_over()
+
+        trio.run(run)
 
     async def _looks(self, here: Gatherer, count: int) -> None:
         for _ in range(count):

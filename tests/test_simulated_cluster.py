@@ -81,6 +81,14 @@ FOUND = {
         Fault(36.36, Kind.REDIS, 0, 5.16),
         Fault(47.7, Kind.DRAIN, 1, 11.29),
     ),
+    134478: (
+        Fault(0.0, Kind.SHARE, 1, 5.2),
+        Fault(6.8, Kind.SPLIT, 0, 4.0),
+        Fault(13.5, Kind.DRAIN, 1, 1.7),
+        Fault(14.5, Kind.DELAY, 1, 3.9),
+        Fault(21.2, Kind.KILL, 2, 8.6),
+        Fault(49.81, Kind.FORGET, 3, 0.82),
+    ),
 }
 """Seeds that broke a promise once, with what went wrong: seeds alone mean something else when faults do."""
 SMALL = Cast(gatherers=3, helpers=1, pages=60)

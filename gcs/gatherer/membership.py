@@ -30,6 +30,7 @@ from gcs.errors import ConfigError
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node, Received
 from gcs.gatherer.statistics import Statistics
+from gcs.gatherer.turns import PRIVATE
 from tuplespace import Fenced, TupleSpaceError, election
 
 _IDLE_S: Final = 3.0
@@ -39,6 +40,8 @@ _LIVELY_BEATS: Final = 5.0
 _JOIN_AGAIN_S: Final = 5.0
 _LEAST_T_S: Final = 10.0
 _ELECTION_S: Final = 10.0
+_KEPT_S: Final = 2.0
+"""What Redis was told so long ago it does not forget when it dies: it is on its disk."""
 _WAIT_S: Final = 30.0
 _FIRST_LOOKS: Final = 2
 """A newcomer looks around so often before it takes a crawl for one that has no plan yet."""
@@ -77,6 +80,8 @@ class Membership:
         self._call_from = (0, math.inf)
         """The token of a call that came after the end, and since when it is known."""
         self._forsaken = trio.Event()
+        self._ended_from = math.inf
+        """Since when every heartbeat says that the end was seen here."""
         self._asked: dict[str, float] = {}
         self._waiting: dict[Piece, float] = {}
         self._idle_since: float | None = None
@@ -209,6 +214,7 @@ class Membership:
                 self._seen = {each: (beat, now) for each, (beat, _) in self._seen.items()}
                 self._unheard = self._seen.keys() - {self._node.id}
                 self._first_round = None
+                self._ended_from = math.inf
             is_ending = self._first_round is not None or self._since_end is not None
             every_s = self._node.config.member.heartbeat_s
             await self._node.world.until(self._wake, every_s / 4 if is_ending else every_s)
@@ -294,7 +300,9 @@ class Membership:
         began = trio.current_time()
         pulse = self.pulse()
         await self._board.beat(node.id, self._beat, pulse)
-        self._beat_s = trio.current_time() - began
+        said_at = trio.current_time()
+        self._beat_s = said_at - began
+        self._ended_from = min(self._ended_from, said_at) if pulse.ended else math.inf
         self.members = await self._board.members()
         self._watch()
         self._refuse_namesakes()
@@ -305,7 +313,7 @@ class Membership:
         now = await self._board.now()
         await self._follow(now)
         # Whoever calls for a new plan sees that this one may be gone, or this one has seen the call.
-        node.has_told_the_end = pulse.ended
+        node.has_told_the_end = pulse.ended and node.leaves_when_finished and await self._is_kept(said_at)
         if node.is_over():
             node.crawl.stir()
         if now.get(boards.CHARTER, (0, b""))[0] <= node.epoch:
@@ -317,6 +325,15 @@ class Membership:
         await self._stop_waiting()
         self._see_the_call(now)
         self._see_the_end()
+
+    async def _is_kept(self, said_at: float) -> bool:
+        """Whether Redis cannot forget any more that this one has seen the end, by what was said at a time.
+
+        If it forgot, those who are left would take this one for lost, and fetch all again that it had.
+        """
+        if await self._board.turns.rdp(*PRIVATE) is not None:
+            return True
+        return said_at >= self._ended_from + _KEPT_S
 
     def _watch(self) -> None:
         """Note whose counters have grown; those of the charter that say nothing stand still too."""
@@ -454,12 +471,13 @@ class Membership:
         while True:
             await self._forsaken.wait()
             self._forsaken = trio.Event()
-            token = self._call_from[0]
+            if not (token := self._call_from[0]):
+                continue
             with trio.move_on_after(_ELECTION_S), suppress(TupleSpaceError):
                 async with election(
                     self._board.space, boards.LEADER, lease=_ELECTION_S, floor=token
                 ) as leadership:
-                    if token and (await self._board.now()).get(boards.CALL) == (token, b""):
+                    if (await self._board.now()).get(boards.CALL) == (token, b""):
                         await self._board.put_up(boards.CALL, token, boards.OVER, fence=leadership.fence)
 
     async def _publish_again(self) -> None:

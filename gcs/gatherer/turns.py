@@ -41,13 +41,14 @@ _WAIT_S: Final = 60.0
 _PAUSE_S: Final = 1.0
 _MARKS: Final = 100_000
 _DELIVERIES: Final = 65_535
-_PRIVATE: Final = ("private",)
+PRIVATE: Final = ("private",)
+"""Stands in the space of turns of a server that nobody outlives."""
 
 
 async def say_private(space: Space) -> None:
     """Note in the space of turns that nobody outlives its server, so that it need not be feared to forget."""
-    if await space.rdp(*_PRIVATE) is None:
-        await space.out(*_PRIVATE)
+    if await space.rdp(*PRIVATE) is None:
+        await space.out(*PRIVATE)
 
 
 class Company:
@@ -152,7 +153,7 @@ class Turns:
         """Reach the server, and see whether it may forget who has what."""
         while True:
             try:
-                self._is_private = await self._space.rdp(*_PRIVATE) is not None
+                self._is_private = await self._space.rdp(*PRIVATE) is not None
             except TupleSpaceError:
                 await trio.sleep(_PAUSE_S)
             else:
