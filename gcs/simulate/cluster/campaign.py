@@ -69,7 +69,12 @@ class Player:
         self._cast = cast
         line = [sys.executable, "-m", "gcs.simulate.cluster.campaign"]
         self._process = subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **_ENVIRONMENT}, cwd=tree
+            line,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **_ENVIRONMENT},
+            cwd=tree,
+            start_new_session=True,  # Ctrl-C is for who plays with it, and has nothing to say itself
         )
 
     def play(self, seed: int, kept: Sequence[int] | None = None) -> Result:

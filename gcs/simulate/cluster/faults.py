@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 FIRST_S, LAST_S = 0.5, (25.0, 50.0)
-"""Many come while the first plans are made, as many while all have something to do."""
+"""Three of four come while the first plans are made, the others while all have something to do."""
 SHORTEST_S, LONGEST_S = 0.5, 12.0
 FAILING_S: Final = 3.5
 """A host fails for less than this: for so long each of its pages is tried again."""
