@@ -289,3 +289,22 @@ def test_what_is_put_back_is_not_next_once_it_belongs_to_others(parts: Parts) ->
     again = frontier.next_job(taken[1], 0.0)
     assert again is not None
     assert again.queued.key == second.queued.key
+
+
+def test_what_is_put_back_wakes_no_host_for_which_there_is_no_place(parts: Parts) -> None:
+    """A host that is awake for an errand only gets a URL back when others leave it a place."""
+    store, bench = parts
+    frontier = Frontier(store, bench, awake=1)
+    (host,) = queue(store, "http://a.test/1")
+    frontier.wake([host], 0.0)
+    site = frontier.site(host)
+    assert site is not None
+    job = frontier.next_job(site, 0.0)
+    assert job is not None
+    frontier.wake(queue(store, "http://b.test/1"), 0.0)
+    errand = Inquiry(Origin("http", "c.test", 80), Origin("http", "a.test", 80))
+    assert frontier.send(errand, host, 0.0)
+    assert not frontier.put_first(job)
+    store.give_back([job.queued.key])
+    frontier.drop(errand, host, 0.0)
+    assert sorted(fetch_all(frontier, bench, store)) == ["http://a.test/1", "http://b.test/1"]

@@ -89,6 +89,11 @@ FOUND = {
         Fault(21.2, Kind.KILL, 2, 8.6),
         Fault(49.81, Kind.FORGET, 3, 0.82),
     ),
+    150250: (
+        Fault(3.513039356810111, Kind.TURNCOAT, 1, 3.58087612743225),
+        Fault(5.564892710629532, Kind.REDIS, 3, 7.942938872276693),
+        Fault(6.739425641930935, Kind.FULL, 2, 10.959367214434748),
+    ),
 }
 """Seeds that broke a promise once, with what went wrong: seeds alone mean something else when faults do."""
 SMALL = Cast(gatherers=3, helpers=1, pages=60)

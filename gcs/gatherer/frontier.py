@@ -423,9 +423,15 @@ class Frontier:
             self._missed |= not has_place
 
     def put_first(self, job: Job) -> bool:
-        """Let a URL that was taken be the next of its host; False if that is asleep, or not ours any more."""
+        """Let a URL that was taken be the next of its host.
+
+        False if that is asleep, or awake for something else while there is no place left for it, or if the
+        URL is not ours any more.
+        """
         site = self._sites.get(job.host)
         if site is None or not self._territory.may_fetch(job.queued.key):
+            return False
+        if not site.window and len(self._sites) > self._limit:
             return False
         site.window.appendleft(job.queued)
         site.pages = max(0, site.pages - 1)
