@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +23,7 @@ from gcs.gatherer import writer
 from gcs.gatherer.links import Targets
 from gcs.simulate.cluster import bounds, promises, visits
 from gcs.simulate.cluster.campaign import Cast, Player, Result, play_all, shrunk
-from gcs.simulate.cluster.faults import OF_HOSTS, Fault, Kind
+from gcs.simulate.cluster.faults import DOER, OF_HOSTS, Fault, Kind, Moment
 from gcs.simulate.cluster.fetching import Server, web_of
 from gcs.simulate.cluster.lies import LIE, Lies
 from gcs.simulate.web import Web
@@ -143,7 +145,11 @@ def test_the_same_seed_is_the_same_run(player: Player) -> None:
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_of_fault_happens_and_is_survived(kind: Kind, small: Player) -> None:
     cast = replace(SMALL, kinds=(kind,))
-    seed = next(each for each in range(1, 1000) if cast.faults(each))
+    seed = next(
+        each
+        for each in range(1, 1000)
+        if any(fault.at_s < 20.0 and fault.moment is None for fault in cast.faults(each))
+    )
     result = small.replay(seed, dict(enumerate(cast.faults(seed))))
     assert result.violations == []
     assert any(f"kind={kind}" in line for line in result.trace)
@@ -173,6 +179,31 @@ def test_schedules_depend_on_nothing_but_the_seed() -> None:
     for faults in schedules:
         failing = [fault.who for fault in faults if fault.kind in OF_HOSTS]
         assert len(failing) == len(set(failing))
+
+
+def test_faults_that_belong_together_wait_for_the_same_moments() -> None:
+    schedules = [Cast().faults(seed) for seed in range(1000)]
+    waiting = [fault for faults in schedules for fault in faults if fault.moment is not None]
+    assert {fault.moment for fault in waiting} == set(Moment)
+    together = Counter(fault.moment for faults in schedules for fault in faults if len(faults) > 1)
+    assert all(together[moment] > 50 for moment in Moment)
+    assert 0.2 < sum(fault.who == DOER for fault in waiting) / len(waiting) < 0.6
+
+
+@pytest.mark.parametrize("moment", Moment)
+def test_what_waits_for_a_moment_happens_then_to_whoever_does_it(moment: Moment, small: Player) -> None:
+    """Somebody joins at the end: only so is a plan called for after it."""
+    joins = Fault(1.0, Kind.JOIN, 0, 1.0, Moment.END)
+    paused = Fault(1.0, Kind.PAUSE, DOER, 1.0, moment, 0.25)
+    shared = Fault(0.0, Kind.SHARE, 0, 3.0)
+    for seed in range(1, 20):
+        result = small.replay(seed, {0: shared, 1: paused, 2: joins})
+        assert result.violations == []
+        lines = [line for line in result.trace if "fault kind=pause" in line]
+        if lines:
+            assert re.search(r"who=\d", lines[0])
+            return
+    raise AssertionError(f"{moment} never comes")
 
 
 def test_sizes_are_small_only_while_they_are_in_force() -> None:

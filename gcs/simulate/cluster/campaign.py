@@ -23,8 +23,9 @@ from typing import Any, Final
 
 import trio
 
-from gcs.simulate.cluster.faults import Fault, Kind, schedule
+from gcs.simulate.cluster.faults import Fault, Kind, Moment
 from gcs.simulate.cluster.fetching import HOSTS
+from gcs.simulate.cluster.schedules import schedule
 
 _ENVIRONMENT: Final = {"PYTHONHASHSEED": "0"}
 _COLLECT: Final = (50_000, 50, 100)
@@ -159,7 +160,7 @@ def _played(asked: dict[str, Any]) -> Result:
     cast = Cast(
         said["gatherers"], said["helpers"], said["pages"], tuple(Kind(each) for each in said["kinds"])
     )
-    faults = [Fault(**{**each, "kind": Kind(each["kind"])}) for each in asked["faults"]]
+    faults = [_fault(**each) for each in asked["faults"]]
     outcome = trial.run(trial.Plot(asked["seed"], cast.gatherers, cast.helpers, cast.pages, faults))
     return Result(
         asked["seed"],
@@ -170,6 +171,10 @@ def _played(asked: dict[str, Any]) -> Result:
         outcome.digest,
         outcome.trace,
     )
+
+
+def _fault(kind: str, moment: str | None, **rest: Any) -> Fault:
+    return Fault(kind=Kind(kind), moment=None if moment is None else Moment(moment), **rest)
 
 
 def _tidy() -> None:

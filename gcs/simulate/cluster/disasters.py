@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
 
-from gcs.simulate.cluster.faults import LIARS, LONGEST_S, OF_HOSTS, Fault, Kind
+from gcs.simulate.cluster.faults import DOER, LIARS, LONGEST_S, OF_HOSTS, Fault, Kind, Moment
 from gcs.simulate.cluster.machines import GathererMachine, Machine
 from gcs.simulate.cluster.network import WAY_S
 from gcs.simulate.cluster.world import OFFLOAD_S
@@ -20,6 +21,8 @@ LONG_WAY_S = 1.5
 SLOW_S = 3.0
 """What waits for a disk that is slow takes no longer."""
 _SHARE_AT_MOST = 4
+_SYNCED_S = 0.5
+"""A Redis that dies at a moment wrote to its disk so often, and has not since."""
 _ORDERED_WITHIN_S = 60.0
 _LOOKS, _LOOK_EVERY_S = 30, 0.1
 
@@ -36,6 +39,8 @@ class Disasters:
         """Let a fault happen at its time."""
         await trio.sleep(fault.at_s)
         trial = self._trial
+        if fault.moment is not None:
+            fault = await self._at_its_moment(fault, fault.moment)
         trial.trace.note("fault", kind=fault.kind, who=fault.who, for_s=round(fault.for_s, 2))
         trial.witness.disturbed()
         if fault.kind in OF_HOSTS:
@@ -57,6 +62,28 @@ class Disasters:
         elif fault.who < len(trial.gatherers):  # who has not joined yet is spared
             await self._strike(trial.gatherers[fault.who], fault)
         trial.witness.disturbed()
+
+    async def _at_its_moment(self, fault: Fault, moment: Moment) -> Fault:
+        """Wait until a moment has come; what happens then, and to whom.
+
+        A Redis that forgets then has nothing on its disk of the last second before, or of less.
+        """
+        redis = self._trial.redis
+        async with trio.open_nursery() as nursery:
+            if fault.kind is Kind.FORGET:
+                nursery.start_soon(self._keep)
+            by = await redis.moments.wait(moment)
+            nursery.cancel_scope.cancel()
+        await trio.sleep(min(fault.after_s, _SYNCED_S) if fault.kind is Kind.FORGET else fault.after_s)
+        if fault.who != DOER:
+            return fault
+        names = [each.name for each in self._trial.gatherers]
+        return replace(fault, who=names.index(by))
+
+    async def _keep(self) -> None:
+        while True:
+            self._trial.redis.keep()
+            await trio.sleep(_SYNCED_S)
 
     async def _strike(self, gatherer: GathererMachine, fault: Fault) -> None:
         """What goes wrong with a gatherer."""
@@ -135,7 +162,7 @@ class Disasters:
 
     async def _lose_redis(self, fault: Fault) -> None:
         redis = self._trial.redis
-        if fault.kind is Kind.FORGET:
+        if fault.kind is Kind.FORGET and fault.moment is None:
             await self._until_offered()
             redis.keep()
             await trio.sleep(1.0)

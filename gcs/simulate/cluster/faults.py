@@ -1,14 +1,9 @@
-"""What goes wrong in a run, and when: a list that depends on nothing but its seed.
-
-A fault may be taken out of the list and the others stay as they are: that is how a list is made short.
-"""
+"""What can go wrong in a run, and when."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from random import Random
 from typing import Final
 
 FIRST_S, LAST_S = 0.5, (25.0, 50.0)
@@ -16,10 +11,12 @@ FIRST_S, LAST_S = 0.5, (25.0, 50.0)
 SHORTEST_S, LONGEST_S = 0.5, 12.0
 FAILING_S: Final = 3.5
 """A host fails for less than this: for so long each of its pages is tried again."""
-_SHARING: Final = 0.3
-"""Of all runs, the share in which some hosts have one address in any case: so it is in the web."""
-_FORGETTING_S: Final = 6.0
+FORGETTING_S: Final = 6.0
 """A Redis that has died is started soon: what comes back with it has to be good for something still."""
+AFTERWARDS_S: Final = (0.0, 0.5, 2.0)
+"""It comes then at once, or within so long."""
+DOER: Final = -1
+"""Stands for the gatherer whose doing it is that a moment has come."""
 
 
 class Kind(StrEnum):
@@ -69,12 +66,27 @@ class Kind(StrEnum):
     """A host answers 503 for a while, and says when to come again."""
 
 
+class Moment(StrEnum):
+    """What a fault may wait for: something is just being done that must not be done by halves."""
+
+    CALL = "call"
+    """A leader asks all for their reports."""
+    RECALL = "recall"
+    """One does so though the end was declared."""
+    PARTS = "parts"
+    """The parts of a plan are there, and it is not in force yet."""
+    PLAN = "plan"
+    """A plan is in force, and nobody follows it yet."""
+    END = "end"
+    """The end is declared, and nobody has gone yet."""
+    TURN = "turn"
+    """One takes a turn that lay there, and that another one has had before."""
+
+
 OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR, Kind.TURNCOAT})
 OF_HOSTS: Final = frozenset({Kind.DOWN, Kind.HANG, Kind.BUSY})
 LIARS: Final = frozenset({Kind.LIAR, Kind.TURNCOAT})
 FROM_THE_BEGINNING: Final = frozenset({Kind.LIAR, Kind.SHARE})
-_ONCE: Final = (frozenset({Kind.LOSE}), frozenset({Kind.DRAIN}), frozenset({Kind.SHARE}), LIARS)
-"""Of each of these there is one at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,37 +97,13 @@ class Fault:
     kind: Kind
     who: int
     for_s: float
+    moment: Moment | None = None
+    """If there is one, it happens when that comes for the first time from `at_s` on, or never."""
+    after_s: float = 0.0
+    """And so long after that."""
 
     def __str__(self) -> str:
         """For people."""
-        return f"{self.at_s:.1f}s {self.kind} #{self.who} for {self.for_s:.1f}s"
-
-
-def schedule(random: Random, kinds: Sequence[Kind], gatherers: int, helpers: int, hosts: int) -> list[Fault]:
-    """Some faults, in order.
-
-    At most one disk is lost, one gatherer drained, one address shared and one helper a liar, for two could
-    agree. No host fails twice. What happens to a gatherer may happen to one that has joined.
-    """
-    chosen: list[Fault] = []
-    drawn = [random.choice(list(kinds)) for _ in range(random.randint(1, 6))]
-    if Kind.SHARE in kinds and random.random() < _SHARING:
-        drawn.append(Kind.SHARE)
-    for kind in drawn:
-        if any(kind in group and each.kind in group for group in _ONCE for each in chosen):
-            continue
-        if kind in OF_HELPERS and not helpers:
-            continue
-        of_hosts = kind in OF_HOSTS or kind is Kind.SHARE
-        there = gatherers + drawn.count(Kind.JOIN)
-        who = random.randrange(helpers if kind in OF_HELPERS else hosts if of_hosts else there)
-        if kind in OF_HOSTS and any(each.kind in OF_HOSTS and each.who == who for each in chosen):
-            continue
-        latest_s = LAST_S[0] / 2 if kind is Kind.TURNCOAT else random.choice(LAST_S)
-        at_s = 0.0 if kind in FROM_THE_BEGINNING else random.uniform(FIRST_S, latest_s)
-        longest_s = FAILING_S if kind in OF_HOSTS else _FORGETTING_S if kind is Kind.FORGET else LONGEST_S
-        chosen.append(Fault(at_s, kind, who, random.uniform(SHORTEST_S, longest_s)))
-    gone = {each.who for each in chosen if each.kind in (Kind.LOSE, Kind.DRAIN)}
-    if len(gone) >= gatherers:
-        chosen = [each for each in chosen if each.kind is not Kind.DRAIN]
-    return sorted(chosen, key=lambda each: (each.at_s, each.kind, each.who))
+        who = "who did it" if self.who == DOER else f"#{self.who}"
+        when = "" if self.moment is None else f", {self.after_s:.2f}s after the next {self.moment}"
+        return f"{self.at_s:.1f}s{when}: {self.kind} {who} for {self.for_s:.1f}s"

@@ -53,7 +53,7 @@ class Machine:
         self._config = config
         self._offset_s, self._drift = random.uniform(-OFFSET_S, OFFSET_S), random.uniform(-DRIFT, DRIFT)
         self.world = self._new_world()
-        self.link = Link(self.world, redis, config.redis.timeout_s)
+        self.link = Link(name, self.world, redis, config.redis.timeout_s)
         self.starts = 0
         self.is_running = False
         self.over = trio.Event()
@@ -77,7 +77,7 @@ class Machine:
         before, offload_s = self.link, self.world.offload_s
         self.world = self._new_world()
         self.world.offload_s = offload_s
-        self.link = Link(self.world, self._redis, self._config.redis.timeout_s)
+        self.link = Link(self.name, self.world, self._redis, self._config.redis.timeout_s)
         self.link.is_cut, self.link.lossy, self.link.way_s = before.is_cut, before.lossy, before.way_s
         self.starts += 1
         self.is_running, self.over = True, trio.Event()

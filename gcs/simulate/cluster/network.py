@@ -7,11 +7,14 @@ done. That is what happens here too.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, TypeVar
 
 import trio
 
+from gcs import board as boards
+from gcs.simulate.cluster.faults import Moment
 from gcs.simulate.cluster.world import Dead, MachineWorld
 from tuplespace import Event, Fence, OutcomeUnknown, Statistics, Terms, Tuple, Unavailable
 from tuplespace.backend import Backend, Grant
@@ -22,6 +25,58 @@ from tuplespace.space import Spaces
 
 T = TypeVar("T")
 WAY_S: Final = 0.004
+
+
+class Moments:
+    """Tells those who wait for a moment that it has come, and whose doing it is."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Moment, list[Callable[[str], None]]] = {}
+        self._users: defaultdict[str, set[str]] = defaultdict(set)
+        """By line: who has had its turn."""
+        self._is_declared = False
+
+    async def wait(self, moment: Moment) -> str:
+        """Wait for one; who has done it."""
+        come = trio.Event()
+        done_by = ""
+
+        def note(by: str) -> None:
+            nonlocal done_by
+            done_by = by
+            come.set()
+
+        self._waiting.setdefault(moment, []).append(note)
+        await come.wait()
+        return done_by
+
+    def written(self, fields: Tuple, by: str) -> None:
+        """A tuple was written."""
+        match fields:
+            case ("now", boards.CALL, _, b""):
+                self._come(Moment.CALL, by)
+                if self._is_declared:
+                    self._come(Moment.RECALL, by)
+            case ("posted", _):
+                self._come(Moment.PARTS, by)
+            case ("now", boards.CHARTER, *_):
+                self._is_declared = False
+                self._come(Moment.PLAN, by)
+            case ("now", boards.FINISHED, *_):
+                self._is_declared = True
+                self._come(Moment.END, by)
+
+    def taken(self, fields: Tuple, by: str) -> None:
+        """A tuple was taken that lay there."""
+        if fields[0] == "turn":
+            users = self._users[str(fields[1])]
+            users.add(by)
+            if len(users) > 1:
+                self._come(Moment.TURN, by)
+
+    def _come(self, moment: Moment, by: str) -> None:
+        for note in self._waiting.pop(moment, ()):
+            note(by)
 
 
 class Redis:
@@ -36,6 +91,7 @@ class Redis:
         """By election: the highest token that was given, and to whom."""
         self.stale: list[str] = []
         """Tokens that were given though there had been higher ones."""
+        self.moments = Moments()
         self._kept: dict[str, Bag] = {}
 
     @property
@@ -71,8 +127,8 @@ class Redis:
 class Link:
     """The way from one machine to the server."""
 
-    def __init__(self, world: MachineWorld, redis: Redis, timeout_s: float) -> None:
-        self._world, self.redis, self._timeout_s = world, redis, timeout_s
+    def __init__(self, name: str, world: MachineWorld, redis: Redis, timeout_s: float) -> None:
+        self.name, self._world, self.redis, self._timeout_s = name, world, redis, timeout_s
         self.is_cut = False
         self.lossy = 0.0
         """Of the requests, the share of which the way there or back is lost."""
@@ -141,11 +197,27 @@ class LinkedBackend:
 
     async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
         """As `Backend.out`."""
-        await self._link.there_and_back(lambda: self._inner.out(items, fence))
+
+        async def written() -> None:
+            await self._inner.out(items, fence)
+            for item in items:
+                self._note_written(item)
+
+        await self._link.there_and_back(written)
+
+    def _note_written(self, item: Item) -> None:
+        self._link.redis.moments.written(item.fields, self._link.name)
 
     async def take(self, template: Template, many: int, terms: Terms, *, wait: bool) -> Grant | None:
         """As `Backend.take`; a tuple whose way back is lost comes back when its lease has ended."""
-        return await self._link.there_and_back(lambda: self._inner.take(template, many, terms, wait=wait))
+
+        async def taken() -> Grant | None:
+            grant = await self._inner.take(template, many, terms, wait=wait)
+            if grant is not None and not wait:
+                self._link.redis.moments.taken(grant.deliveries[0].fields, self._link.name)
+            return grant
+
+        return await self._link.there_and_back(taken)
 
     async def remove(self, template: Template) -> Tuple | None:
         """As `Backend.remove`."""
@@ -184,7 +256,14 @@ class LinkedBackend:
 
     async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
         """As `Backend.swap`."""
-        return await self._link.there_and_back(lambda: self._inner.swap(template, item, fence))
+
+        async def swapped() -> Tuple | None:
+            old = await self._inner.swap(template, item, fence)
+            if old is not None:
+                self._note_written(item)
+            return old
+
+        return await self._link.there_and_back(swapped)
 
     async def watch(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """As `Backend.watch`."""

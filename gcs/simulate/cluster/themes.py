@@ -1,0 +1,92 @@
+"""Faults that belong together: several at once where something is done that must not be done by halves.
+
+Faults that know nothing of each other hardly ever meet where it matters. Here they do: each theme is one
+thing that gatherers do together, and what goes wrong just then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+from gcs.simulate.cluster.faults import (
+    AFTERWARDS_S,
+    DOER,
+    FIRST_S,
+    FORGETTING_S,
+    LAST_S,
+    LONGEST_S,
+    SHORTEST_S,
+    Fault,
+    Kind,
+    Moment,
+)
+
+_STRIKES: Final = (
+    *(Kind.KILL, Kind.PAUSE, Kind.CUT, Kind.SPLIT, Kind.LOSSY, Kind.DELAY),
+    *(Kind.REDIS, Kind.FORGET, Kind.FULL, Kind.SLOW),
+)
+"""What goes wrong with a gatherer that is just busy, or with Redis."""
+_GONE_AGAIN_S: Final = (0.3, 3.0)
+"""One that has come is told to leave so soon."""
+_SOON_S: Final = 2.0
+"""For so long at most nobody who has a turn by a lease stops using it."""
+
+
+def _struck(random: Random, moments: Sequence[Moment], there: int, from_s: float) -> list[Fault]:
+    """One or two that strike at some moments, half of the time whoever is just busy."""
+    return [
+        _at(random, random.choice(_STRIKES), random.choice(moments), there, from_s)
+        for _ in range(random.randint(1, 2))
+    ]
+
+
+def _at(random: Random, kind: Kind, moment: Moment, there: int, from_s: float) -> Fault:
+    longest_s = FORGETTING_S if kind is Kind.FORGET else LONGEST_S
+    return Fault(
+        from_s,
+        kind,
+        random.choice([DOER, random.randrange(there)]),
+        random.uniform(SHORTEST_S, longest_s),
+        moment,
+        random.uniform(0.0, random.choice(AFTERWARDS_S)),
+    )
+
+
+def _ending(random: Random, gatherers: int, _: int) -> list[Fault]:
+    """Somebody comes, leaves or is lost when the end is declared, for which a plan is needed."""
+    kind = random.choice([Kind.JOIN, Kind.JOIN, Kind.DRAIN, Kind.LOSE, Kind.KILL, Kind.FORGET])
+    first = _at(random, kind, Moment.END, gatherers, random.uniform(FIRST_S, LAST_S[0]))
+    there = gatherers + (kind is Kind.JOIN)
+    return [first, *_struck(random, [Moment.END, Moment.RECALL, Moment.RECALL], there, first.at_s)]
+
+
+def _planning(random: Random, gatherers: int, _: int) -> list[Fault]:
+    """Something goes wrong from when a plan is called for until all follow it."""
+    from_s = random.uniform(FIRST_S, LAST_S[0])
+    return _struck(random, [Moment.CALL, Moment.PARTS, Moment.PLAN], gatherers, from_s)
+
+
+def _passing(random: Random, gatherers: int, _: int) -> list[Fault]:
+    """One comes and is told to leave while a plan is made that counts on it."""
+    comes = Fault(random.uniform(FIRST_S, LAST_S[0]), Kind.JOIN, 0, SHORTEST_S)
+    leaves = Fault(comes.at_s + random.uniform(*_GONE_AGAIN_S), Kind.DRAIN, gatherers, SHORTEST_S)
+    moments = [Moment.CALL, Moment.CALL, Moment.PARTS]
+    return [comes, leaves, *_struck(random, moments, gatherers + 1, comes.at_s)]
+
+
+def _sharing(random: Random, _: int, hosts: int) -> list[Fault]:
+    """Redis forgets who has a turn that others want too."""
+    shared = Fault(0.0, Kind.SHARE, random.randrange(hosts), random.uniform(SHORTEST_S, LONGEST_S))
+    after_s = random.uniform(0.0, random.choice(AFTERWARDS_S))
+    at_s, for_s = random.uniform(FIRST_S, LAST_S[0]), random.uniform(SHORTEST_S, _SOON_S)
+    return [shared, Fault(at_s, Kind.FORGET, 0, for_s, Moment.TURN, after_s)]
+
+
+_THEMES: Final[Sequence[Callable[[Random, int, int], list[Fault]]]] = (_ending, _planning, _passing, _sharing)
+
+
+def themed(random: Random, gatherers: int, hosts: int) -> list[Fault]:
+    """The faults of one theme."""
+    return random.choice(_THEMES)(random, gatherers, hosts)
