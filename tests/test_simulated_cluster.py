@@ -145,14 +145,15 @@ def test_the_same_seed_is_the_same_run(player: Player) -> None:
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_of_fault_happens_and_is_survived(kind: Kind, small: Player) -> None:
     cast = replace(SMALL, kinds=(kind,))
-    seed = next(
-        each
-        for each in range(1, 1000)
-        if any(fault.at_s < 20.0 and fault.moment is None for fault in cast.faults(each))
-    )
-    result = small.replay(seed, dict(enumerate(cast.faults(seed))))
-    assert result.violations == []
-    assert any(f"kind={kind}" in line for line in result.trace)
+    for seed in range(1, 100):
+        faults = cast.faults(seed)
+        if not faults:
+            continue
+        result = small.replay(seed, dict(enumerate(faults)))
+        assert result.violations == []
+        if any(f"kind={kind}" in line for line in result.trace):
+            return
+    raise AssertionError(f"{kind} never happens")
 
 
 def test_a_broken_promise_is_noticed_and_made_short(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,7 @@ def schedule(random: Random, kinds: Sequence[Kind], gatherers: int, helpers: int
     about = themed(random, gatherers, hosts) if has_theme else []
     chosen = [each for each in about if each.kind in kinds]
     drawn = [random.choice(list(kinds)) for _ in range(random.randint(*_OTHERS if has_theme else _ALONE))]
+    there = gatherers + drawn.count(Kind.JOIN) + sum(each.kind is Kind.JOIN for each in chosen)
     if Kind.SHARE in kinds and random.random() < _SHARING:
         drawn.append(Kind.SHARE)
     for kind in drawn:
@@ -62,7 +63,6 @@ def schedule(random: Random, kinds: Sequence[Kind], gatherers: int, helpers: int
         if kind in OF_HELPERS and not helpers:
             continue
         of_hosts = kind in OF_HOSTS or kind is Kind.SHARE
-        there = gatherers + drawn.count(Kind.JOIN) + sum(each.kind is Kind.JOIN for each in about)
         who = random.randrange(helpers if kind in OF_HELPERS else hosts if of_hosts else there)
         if kind in OF_HOSTS and any(each.kind in OF_HOSTS and each.who == who for each in chosen):
             continue
