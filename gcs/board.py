@@ -93,6 +93,8 @@ class Pulse:
     quiet: bool = False
     ended: bool = False
     """Whether it has seen that all is done."""
+    met: int = 0
+    """The start of the server of turns, if it relies on no lease that this may have forgotten."""
     activity: int = 0
     forget_after_s: float = 0.0
     """It stops fetching before it has been silent for so long; nobody forgets it sooner."""

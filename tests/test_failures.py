@@ -576,8 +576,11 @@ async def test_how_long_a_server_has_forgotten_nothing() -> None:
                 await taken.renew()
                 assert taken.tenure.seconds > first
                 taken.give_back()
+            start = (await space.tenure()).start
+            assert start
             began = trio.current_time()
             await trio.to_thread.run_sync(node.restart)
+            assert (await space.tenure()).start not in (0, start)
             async with space.take("x", int) as taken:
                 assert not taken.tenure.from_nothing
                 assert taken.tenure.seconds <= trio.current_time() - began + _A_TICK_S

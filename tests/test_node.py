@@ -540,6 +540,72 @@ def test_who_is_elected_after_another_leader_lets_its_plan_rest(
     trio.run(run)
 
 
+def test_all_have_met_a_server_when_each_that_may_rely_on_leases_says_so(tmp_path: Path) -> None:
+    """Also one that nobody has heard of, if a plan counts on it; not those that have left or were lost."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            me, starts = here.node.id, [7]
+
+            async def meet() -> int:
+                return starts[-1]
+
+            here.membership._meet = meet
+            members = {me: "me", "A": "A"}
+            await here.node.adopt(here.charter(1, me, members=members, departed=["L"]))
+            await here.board.beat("L", 1, Pulse("L", "x", epoch=1))
+            await here.board.beat("G", 1, Pulse("G", "x", epoch=1, standing="left"))
+            await here.membership._look_around()
+            await trio.sleep(0.2)
+            await here.membership._look_around()
+            assert not here.membership.have_met(7)
+            await here.board.beat("A", 1, Pulse("A", "x", epoch=1, met=6))
+            await here.membership._look_around()
+            assert not here.membership.have_met(7)
+            await here.board.beat("A", 2, Pulse("A", "x", epoch=1, met=7))
+            await here.membership._look_around()
+            assert here.membership.have_met(7)
+            assert not here.membership.have_met(6)
+            starts.append(8)
+            await here.membership._look_around()
+            assert not here.membership.have_met(7)
+            assert not here.membership.have_met(8)
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([{"queued": 0, "rate": 0.0, "remaining_s": 0.0}], "imbalance"),
+        ([{"queued": 0, "rate": 1.0, "remaining_s": 0.0}, {"queued": 30, "rate": 0.0}], "imbalance"),
+        ([{"queued": 30, "rate": 0.0, "remaining_s": 0.0}], ""),
+        ([{"queued": 30, "rate": 0.5, "remaining_s": 60.0}, {"queued": 30, "rate": 0.0}], ""),
+    ],
+    ids=[
+        "nothing left",
+        "nothing left, and one that waits",
+        "one that waits",
+        "much left, and one that waits",
+    ],
+)
+def test_who_has_fetched_nothing_yet_cannot_say_how_long_it_needs(
+    others: list[dict[str, float]], expected: str, tmp_path: Path
+) -> None:
+    """One that has something left and waits for its hosts is no sign that the others have too much."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            here.membership._facts = lambda: {"queued": 60, "rate": 1.0, "remaining_s": 60.0}  # type: ignore[method-assign,typeddict-item]
+            await here.node.adopt(here.charter(1, here.node.id))
+            for number, facts in enumerate(others):
+                await here.board.beat(f"A{number}", 1, Pulse("A", "x", epoch=1, facts=facts))
+            await here.membership._look_around()
+            assert here.membership._uneven() == expected
+
+    trio.run(run)
+
+
 def test_a_plan_that_redis_has_lost_is_not_replaced(tmp_path: Path) -> None:
     """Who leads by an older one sees from heartbeats that there is a newer one, and publishes nothing."""
 

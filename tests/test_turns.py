@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -86,11 +86,11 @@ def test_a_name_is_shared_unless_all_of_it_is_held(borders: list[str], data: st.
 )
 def test_a_turn_from_another_begins_with_the_whole_distance(last: LastUse, again: bool, now: float) -> None:
     """Only who used a line last, and knows it, may go on at once."""
-    rest = rest_s(last, "a", now, again=again, delay_s=DELAY_S, doubtful_s=7.0)
+    rest = rest_s(last, "a", now, again=again, delay_s=DELAY_S)
     if last.by == "a" and not again:
-        assert rest == 7.0
+        assert rest == 0.0
     else:
-        assert rest >= max(DELAY_S, last.distance_s, 7.0)
+        assert rest >= max(DELAY_S, last.distance_s)
         assert now + rest >= last.free_at - 1e-6
 
 
@@ -359,15 +359,26 @@ Make = Callable[[str, dict[str, int], dict[str, list[str]]], Gatherer]
 
 
 @asynccontextmanager
-async def together() -> AsyncIterator[tuple[Make, trio.Nursery, list[tuple[float, str, str]], Space]]:
-    """How to make gatherers on one space, a nursery for them, their log, and the space."""
+async def together(
+    met: Mapping[str, int] = {}, *, had_life: bool = False
+) -> AsyncIterator[tuple[Make, trio.Nursery, list[tuple[float, str, str]], Space]]:
+    """How to make gatherers on one space, a nursery for them, their log, and the space.
+
+    `met` is which start of the server each of them says to have met.
+    """
     log: list[tuple[float, str, str]] = []
     async with memory.connect() as client:
         space = client.space("turns", index=INDEX)
 
         def make(name: str, work: dict[str, int], addresses: dict[str, list[str]]) -> Gatherer:
             now = trio.current_time
-            turns = Turns(space, FETCH, name, lambda _: True, clock=now, planned_s=now)
+            turns = Turns(
+                *(space, FETCH, name, lambda _: True),
+                clock=now,
+                planned_s=now,
+                have_met=lambda start: bool(met) and set(met.values()) == {start},
+                had_life=had_life,
+            )
             workbench = Workbench(1, 4, DELAY_S, 0.0, 60.0, permits=turns)
             turns.attach(workbench, lambda: None)
             for host in work:
@@ -506,6 +517,70 @@ async def test_what_a_server_has_forgotten(is_made: bool) -> None:
     check(log, addresses)
     assert [when for when, _, name in log if name == "a" and when > started]
     assert next(when for when, _, name in log if name == "b") >= started + LEASE_S
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    "had_life", [False, True], ids=["from the beginning", "and was started shortly before"]
+)
+async def test_a_server_that_all_have_met_since_it_has_forgotten(had_life: bool) -> None:
+    """Nobody waits for leases on which nobody relies; who was just started may have lent something before."""
+    addresses = {"h": ["1"]}
+    met: dict[str, int] = {}
+    async with together(met, had_life=had_life) as (make, nursery, log, space):
+        bag = cast(MemoryBackend, space.backend)._bag
+        for line in ("h", "@1"):
+            await space.out_many([("mark", line, "x"), ("turn", line, "x", NOBODY, 0.0, DELAY_S)])
+        bag.start(trio.current_time())
+        began = trio.current_time()
+        one, two = (make(name, {"h": 60}, addresses) for name in "ab")
+        await trio.sleep(LEASE_S - 4)
+
+        async def meet(gatherer: Gatherer) -> None:
+            while True:
+                met[gatherer.name] = await gatherer.turns.meet()
+                await trio.sleep(1)
+
+        for each in (one, two):
+            nursery.start_soon(meet, each)
+        kept = bag.snapshot()
+        nursery.start_soon(one.crawl)
+        await trio.sleep(3 if had_life else 8)
+        assert bool(log) != had_life
+        bag.restore(kept)
+        bag.start(started := trio.current_time())
+        nursery.start_soon(two.crawl)
+        await trio.sleep(2 * LEASE_S)
+    check(log, addresses)
+    first = next(when for when, _, name in log if name == "b")
+    assert first < started + LEASE_S - 1
+    assert not had_life or first >= began + LEASE_S
+
+
+@pytest.mark.virtual_time
+async def test_who_relies_on_a_forgotten_lease_has_not_met_the_server() -> None:
+    """It says so when nothing is under way there any more, and begins nothing more until then."""
+    async with together() as (make, nursery, log, space):
+        bag = cast(MemoryBackend, space.backend)._bag
+        for line in ("h", "@1"):
+            await space.out_many([("mark", line, "x"), ("turn", line, "x", NOBODY, 0.0, DELAY_S)])
+        kept = bag.snapshot()
+        one = make("a", {"h": 60}, {"h": ["1"]})
+        nursery.start_soon(one.crawl)
+        await trio.sleep(3)
+        start = await one.turns.meet()
+        assert start == (await space.tenure()).start
+        turn = one.bench.take(trio.current_time() + DELAY_S)
+        assert turn is not None
+        bag.restore(kept)
+        bag.start(trio.current_time())
+        asked = len(log)
+        assert await one.turns.meet() == 0
+        await trio.sleep(2)
+        assert (await one.turns.meet(), len(log)) == (0, asked)
+        one.bench.done(turn, trio.current_time())
+        await trio.sleep(0.1)
+        assert await one.turns.meet() == (await space.tenure()).start != start
 
 
 @pytest.mark.virtual_time

@@ -57,6 +57,8 @@ class Tenure:
     seconds: float = 0.0
     from_nothing: bool = False
     """Whether the space had never been written to before."""
+    start: int = 0
+    """A name for that start, the same for all who ask; 0 if it is not known."""
 
 
 @dataclass(eq=False, slots=True)
@@ -140,6 +142,9 @@ class Backend(Protocol):
 
     async def renew(self, grants: Sequence[Grant]) -> None:
         """Give leases their full time again; marks those that have ended as lost, and notes the tenure."""
+
+    async def tenure(self) -> Tenure:
+        """For how long the server has forgotten nothing."""
 
     async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
         """Replace the oldest match in one step; None when nothing matched and nothing was written."""

@@ -123,7 +123,7 @@ class Bag:
 
     def tenure(self, now: float) -> Tenure:
         """For how long the server has forgotten nothing."""
-        return Tenure(now - self._since, self._from_nothing)
+        return Tenure(now - self._since, self._from_nothing, 1 + int(self._since * MICROSECONDS))
 
     # Writing
 

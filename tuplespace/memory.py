@@ -19,7 +19,7 @@ from typing import Literal
 
 import trio
 
-from tuplespace.backend import Delivery, Event, Fence, Grant, Statistics, Terms
+from tuplespace.backend import Delivery, Event, Fence, Grant, Statistics, Tenure, Terms
 from tuplespace.bag import Bag, Waiter
 from tuplespace.errors import ClientClosed, LeaseLost
 from tuplespace.fields import Item, Template, Tuple
@@ -37,7 +37,9 @@ class Server:
 class MemoryBackend:
     """One client's view of one bag."""
 
-    def __init__(self, server: Server, space: str, nursery: trio.Nursery) -> None:
+    def __init__(self, server: Server, space: str, nursery: trio.Nursery, *, at_once: bool = False) -> None:
+        """A step is done `at_once` for one that has let others run just before it."""
+        self._at_once = at_once
         self._bag = server.bags[space]
         self._names = server.names
         self._nursery = nursery
@@ -104,6 +106,10 @@ class MemoryBackend:
             grant.lost = not self._bag.renew(grant.name, trio.current_time())
             grant.tenure = self._bag.tenure(trio.current_time())
 
+    async def tenure(self) -> Tenure:
+        await self._step()
+        return self._bag.tenure(trio.current_time())
+
     async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
         await self._step()
         self._shed(template)
@@ -138,7 +144,8 @@ class MemoryBackend:
         """Be cancelled, or let others run, before the step, not after it: nothing is taken and then lost."""
         if self._closed:
             raise ClientClosed("this client is closed")
-        await trio.lowlevel.checkpoint()
+        if not self._at_once:
+            await trio.lowlevel.checkpoint()
 
     def _shed(self, template: Template) -> None:
         self.unreadable += self._bag.shed(template, trio.current_time())

@@ -27,7 +27,7 @@ import redis.exceptions as remote_errors
 import trio
 
 from tuplespace import wire
-from tuplespace.backend import Delivery, Event, Fence, Grant, Statistics, Terms
+from tuplespace.backend import Delivery, Event, Fence, Grant, Statistics, Tenure, Terms
 from tuplespace.carrier import Carrier, Subscription
 from tuplespace.combiner import Caller, Combiner
 from tuplespace.errors import (
@@ -183,12 +183,12 @@ class RemoteBackend:
                 reply = await self._guarded("take", [name, *arguments, turn, *declared])
                 self.unreadable += reply[1]
                 if reply[0] == b"got":
-                    deliveries = wire.deliveries(reply[3:], template)
+                    deliveries = wire.deliveries(reply[4:], template)
                     # What cannot be read is held with the rest, and leaves the space with it.
-                    self.unreadable += len(reply[3:]) // 2 - len(deliveries)
+                    self.unreadable += len(reply[4:]) // 2 - len(deliveries)
                     if deliveries:
                         grant = self._grant(name, deliveries, terms)
-                        grant.tenure = wire.tenure(reply[2])
+                        grant.tenure = wire.tenure(reply[2], reply[3])
                         return grant
                     await self._drop(name)
                 elif reply[0] == b"none":
@@ -338,10 +338,14 @@ class RemoteBackend:
             while await self._ask("release", [b"1" if counted else b"", grant.name]):
                 pass
 
+    async def tenure(self) -> Tenure:
+        seconds, start = await self._ask("renew", [])
+        return wire.tenure(seconds, start)
+
     async def renew(self, grants: Sequence[Grant]) -> None:
         for part in _parts(grants):
-            said, *lost = await self._ask("renew", [g.name for g in part])
-            ended, tenure = set(lost), wire.tenure(said)
+            seconds, start, *lost = await self._ask("renew", [g.name for g in part])
+            ended, tenure = set(lost), wire.tenure(seconds, start)
             for grant in part:
                 grant.lost, grant.tenure = grant.name in ended, tenure
 

@@ -192,6 +192,10 @@ class Space:
             raise TupleError(f"one commit writes at most {MAX_MANY} tuples and {MAX_ATOMIC_BYTES} bytes")
         return items
 
+    async def tenure(self) -> Tenure:
+        """For how long the server has surely forgotten nothing; leases of before it may not know of."""
+        return await self.backend.tenure()
+
     async def _finish(self, grant: Grant, items: Sequence[Item], fence: Fence | None) -> None:
         """Commit, even when cancelled meanwhile: a tuple removed for one who never gets it would be lost.
 

@@ -115,9 +115,9 @@ def deliveries(pairs: Sequence[bytes | int], template: Template) -> list[Deliver
     return [Delivery(fields, int(tries)) for fields, tries in read if fields is not None]
 
 
-def tenure(said: int) -> Tenure:
-    """For how long the server is there; below zero if there was nothing before."""
-    return Tenure((said if said >= 0 else -1 - said) / 1000, from_nothing=said < 0)
+def tenure(ms: int, start: int) -> Tenure:
+    """For how long the server is there, below zero if there was nothing before, and the name of its start."""
+    return Tenure((ms if ms >= 0 else -1 - ms) / 1000, from_nothing=ms < 0, start=start)
 
 
 def is_sound(operation: str, reply: object) -> bool:
@@ -136,6 +136,8 @@ def is_sound(operation: str, reply: object) -> bool:
         return len(reply) == 2 and all(isinstance(each, int | bytes) for each in reply)
     if operation == "tick":
         return all(_says(each, _TICK) for each in reply)
+    if operation == "renew":
+        return _is(reply, (int, int, *(len(reply) - 2) * (bytes,)))
     return _is(reply, (int, *(len(reply) - 1) * (bytes,)))
 
 
@@ -143,7 +145,7 @@ _Types = tuple[type, ...]
 # What may follow each word: some values, and then any number of repetitions of others.
 _WORDS: Final[Mapping[str, Mapping[bytes, tuple[_Types, _Types]]]] = {
     "take": {
-        b"got": ((int, int), (int, bytes)),
+        b"got": ((int, int, int), (int, bytes)),
         b"wait": ((int, bytes), ()),
         b"none": ((int,), ()),
         b"again": ((int,), ()),

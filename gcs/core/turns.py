@@ -47,16 +47,15 @@ def is_shared(line: str, holdings: Holdings) -> bool:
     return line.startswith(AT) or not holdings.hold_all(*name_range(line))
 
 
-def rest_s(last: LastUse, me: str, now: float, *, again: bool, delay_s: float, doubtful_s: float) -> float:
+def rest_s(last: LastUse, me: str, now: float, *, again: bool, delay_s: float) -> float:
     """How long to ask nothing after having taken a turn.
 
     Who used it last itself knows better. A turn that was taken before and came back by itself (`again`)
-    does not say what was asked meanwhile. For as long as it is `doubtful_s` somebody else may think that it
-    has the turn.
+    does not say what was asked meanwhile.
     """
     if last.by == me and not again:
-        return doubtful_s
-    return max(delay_s, last.distance_s, last.free_at - now, doubtful_s)
+        return 0.0
+    return max(delay_s, last.distance_s, last.free_at - now)
 
 
 def doubtful_s(started_s: float, planned_s: float, lease_s: float, *, from_nothing: bool) -> float:

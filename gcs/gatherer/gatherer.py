@@ -90,6 +90,8 @@ class Gatherer:
             *(board.turns, config.fetch, me, company.is_shared),
             clock=node.clock,
             planned_s=company.planned_s,
+            have_met=self._have_met,
+            had_life=node.charter is not None,
             lent_s=lent_s,
         )
         permits = turns if config.fetch.delay_s else None
@@ -99,7 +101,8 @@ class Gatherer:
         turns.attach(crawl.bench, crawl.wake)
         node.check_expansion()
         self.exchange = exchange = Exchange(node, board)
-        self.membership = membership = Membership(node, board, exchange, self._report)
+        meet = turns.meet if permits is not None else None
+        self.membership = membership = Membership(node, board, exchange, self._report, meet)
         near = _proximity(node, board, asks, membership)
         probes = Probes(node)
         membership.further_reasons.append(probes.reason)
@@ -148,6 +151,9 @@ class Gatherer:
         self._upkeep = upkeep(config, store)
         if self._upkeep is not None:
             self._tasks.append(self._upkeep.run)
+
+    def _have_met(self, start: int) -> bool:
+        return self.membership.have_met(start)
 
     def _report(self, token: int) -> None:
         """A leader wants a report."""

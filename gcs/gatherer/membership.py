@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -62,9 +62,17 @@ _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
 class Membership:
     """The heartbeat of one gatherer, and its view of the others."""
 
-    def __init__(self, node: Node, board: Board, exchange: Exchange, answer: Callable[[int], None]) -> None:
-        """`answer` is called with the token of a leader who wants a report."""
+    def __init__(
+        self,
+        node: Node,
+        board: Board,
+        exchange: Exchange,
+        answer: Callable[[int], None],
+        meet: Callable[[], Awaitable[int]] | None = None,
+    ) -> None:
+        """`answer` is called with the token of a leader who wants a report; `meet` is of turns."""
         self._node, self._board, self._exchange, self._answer = node, board, exchange, answer
+        self._meet, self._met, self._met_at = meet, 0, math.inf
         self.members: dict[str, Member] = {}
         self._seen: dict[str, tuple[int, float]] = {}
         """By member: its beat, and when that last grew by our clock."""
@@ -173,6 +181,23 @@ class Membership:
             and each.pulse.epoch == self._node.epoch
         }
 
+    def have_met(self, start: int) -> bool:
+        """Whether all that may rely on leases have met the server of turns since a start of it.
+
+        Whoever was declared lost, or has left, had stopped fetching long before. Redis may have forgotten
+        that somebody is there: who lives has said so again within two heartbeats.
+        """
+        if (
+            self._met != start
+            or trio.current_time() < self._met_at + 2 * self._node.config.member.heartbeat_s
+        ):
+            return False
+        charter = self._node.charter
+        known = {*self.members, *(charter.members if charter else ())}
+        gone = boards.left_of(self.members) | set(charter.departed if charter else ()) - self._returned
+        there = [self.members.get(each) for each in known - gone]
+        return all(each is not None and each.pulse.met == start for each in there)
+
     def is_settled(self) -> bool:
         """Whether all that are not lost follow the same charter, and no range is on its way between them.
 
@@ -270,6 +295,7 @@ class Membership:
             applied=self._exchange.applied,
             quiet=node.is_quiet(),
             ended=node.finished,
+            met=self._met,
             activity=node.crawl.activity,
             forget_after_s=node.config.member.forget_after_s,
             leaving=dict(leaving),
@@ -296,6 +322,7 @@ class Membership:
 
     async def _look_around(self) -> None:
         node = self._node
+        await self._meet_server()
         self._beat += 1
         began = trio.current_time()
         pulse = self.pulse()
@@ -325,6 +352,15 @@ class Membership:
         await self._stop_waiting()
         self._see_the_call(now)
         self._see_the_end()
+
+    async def _meet_server(self) -> None:
+        """See whether the server of turns was started again, which may be another one than the board's."""
+        met = 0
+        if self._meet is not None:
+            with suppress(TupleSpaceError):
+                met = await self._meet()
+        if met != self._met:
+            self._met, self._met_at = met, trio.current_time()
 
     async def _is_kept(self, said_at: float) -> bool:
         """Whether Redis cannot forget any more that this one has seen the end, by what was said at a time.
@@ -556,7 +592,10 @@ class Membership:
             self._idle_since = trio.current_time()
         elif trio.current_time() - self._idle_since > _IDLE_S and queued > _MUCH:
             return "idle"
-        times = [float(each.pulse.facts.get("remaining_s", 0.0)) for each in self.alive()]
+        # Who has something left, and has fetched nothing since the last plan, cannot say how long it needs.
+        facts = [each.pulse.facts for each in self.alive()]
+        known = [each for each in facts if each.get("rate") or not each.get("queued")]
+        times = [float(each.get("remaining_s", 0.0)) for each in known]
         mean = sum(times) / len(times) if times else 0.0
         if len(times) > 1 and max(times) > _LEAST_T_S and max(times) > config.rebalance.imbalance * mean:
             return "imbalance"
@@ -564,8 +603,11 @@ class Membership:
 
     def _event(self) -> str:
         """The first event of the configuration that has come."""
+        events = self._node.config.rebalance.when
+        if not events:
+            return ""
         facts = self._facts()
-        for event in self._node.config.rebalance.when:
+        for event in events:
             sign = next(sign for sign in _COMPARE if sign in event)
             name, _, limit = event.partition(sign)
             value: Any = facts.get(name)

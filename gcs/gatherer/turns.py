@@ -7,8 +7,10 @@
 A turn is leased. Who has it asks for at most `OPEN_S` or `OPEN_REQUESTS`, waits until nothing is under way,
 and puts it back with how it used the line. When somebody dies with it, it comes back as it was when the lease
 ends. While Redis is out of reach leases cannot be renewed: nothing is begun that could be sent after them.
-When Redis is started again it may have forgotten leases, with its last second, on which others rely: until
-these have ended in any case, nobody uses a turn but who has put it back there since.
+When Redis is started again it may have forgotten leases, with its last second, on which others rely. So
+nobody uses a turn but who has put it back there since, until all gatherers have said that they have met the
+server since its start, and rely on no lease that it does not know; or, if one says nothing, until all such
+leases have ended.
 
 A turn is made by whoever first finds no mark: mark and turn in one step. When two do so at once both look for
 the oldest mark afterwards, which is the same for both, and nobody ever takes the turn of another maker.
@@ -19,6 +21,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -39,6 +42,8 @@ SOUGHT_AT_ONCE: Final = 5_000
 _LOOK_EVERY_S: Final = 0.25
 _WAIT_S: Final = 60.0
 _PAUSE_S: Final = 1.0
+_DOUBT_S: Final = 2.0
+"""How often it is looked whether a turn can be used that somebody may rely on."""
 _MARKS: Final = 100_000
 _DELIVERIES: Final = 65_535
 PRIVATE: Final = ("private",)
@@ -84,16 +89,20 @@ class Turns:
         *,
         clock: Callable[[], float],
         planned_s: Callable[[], float],
+        have_met: Callable[[int], bool] = lambda _: False,
+        had_life: bool = True,
         lent_s: float = 0.0,
     ) -> None:
         """`me` differs from one start of a gatherer to the next: what was known before is forgotten.
 
-        `planned_s` is how long ago there was the first plan.
+        `planned_s` is how long ago there was the first plan. `have_met` says whether all gatherers have met
+        the server since a start of it. One that `had_life` may have lent hosts before it was started.
 
         A host may be lent for `lent_s`, and others must not have its turn before that is over, even if this
         gatherer dies. A lease is renewed when a third of it has passed.
         """
         self._space, self._me, self._clock, self._planned_s = space, me, clock, planned_s
+        self._have_met, self._had_life = have_met, had_life
         self.is_shared = is_shared
         self._reach_s = fetch.connect_timeout_s + SPARE_S
         """A request may be sent so long after it was begun."""
@@ -102,6 +111,9 @@ class Turns:
         self._asked = trio.Event()
         self._is_private = False
         """Whether the server cannot have forgotten anything that counts."""
+        self._tenure, self._met_at = Tenure(), -math.inf
+        """That of the server when it was last met, and when that was."""
+        self._began = math.inf
         self._returned: dict[str, float] = {}
         """By line: when its turn was put back, for which the server had to know that it was here."""
         self._held: dict[str, tuple[Taken, trio.Event]] = {}
@@ -136,7 +148,8 @@ class Turns:
 
     async def run(self) -> None:
         """Take the turns that are wanted, again and again."""
-        await self._meet()
+        self._began = trio.current_time()
+        await self._greet()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look_after)
             while True:
@@ -149,7 +162,23 @@ class Turns:
                         await self._limit.acquire_on_behalf_of(line)
                         nursery.start_soon(self._seek, line)
 
-    async def _meet(self) -> None:
+    async def meet(self) -> int:
+        """Meet the server: its start, if no lease is relied on here that it does not know of, else 0."""
+        self._tenure, self._met_at = await self._space.tenure(), trio.current_time()
+        met = self._tenure.start
+        for taken in [each for each, _ in self._held.values() if each.tenure.start != met]:
+            await taken.renew()
+        now = self._clock()
+        for line, (taken, _) in list(self._held.items()):
+            if taken.lost:
+                self.bench.retire(line, now)
+        # What was lent in a life before may be under way for as long as a lease lasts.
+        is_over = not self._had_life or trio.current_time() >= self._began + self._lease_s
+        held = self._held.values()
+        is_known = all(taken.tenure.start == met and not taken.lost for taken, _ in held)
+        return met if is_over and is_known else 0
+
+    async def _greet(self) -> None:
         """Reach the server, and see whether it may forget who has what."""
         while True:
             try:
@@ -205,16 +234,24 @@ class Turns:
 
     async def _have(self, line: str, maker: str) -> None:
         """Have a turn, unless that takes too long: then its mark is looked for again."""
+        since_s = trio.current_time() - self._met_at
+        if self._doubtful_s(line, replace(self._tenure, seconds=self._tenure.seconds + since_s)):
+            self.bench.postpone(line, self._clock() + _DOUBT_S, self._clock())
+            return
         template = ("turn", line, maker, str, float, float)
         async with self._take(*template, wait=False) as taken:
             if taken:
-                await self._use(line, taken)
+                if taken.tenure.start != self._tenure.start:
+                    await taken.renew()  # it may be from before a start that was said to be met
+                if not taken.lost:
+                    await self._use(line, taken)
                 return
         with trio.move_on_after(_WAIT_S) as patience:
             async with self._take(*template, wait=True) as taken:
                 patience.deadline = float("inf")
                 await taken.renew()
-                await self._use(line, taken)
+                if not taken.lost:
+                    await self._use(line, taken)
                 return
         self._makers.pop(line, None)
 
@@ -227,15 +264,11 @@ class Turns:
         _, _, maker, *said = taken.tuple
         last = LastUse(*said)  # type: ignore[arg-type] # the template says so
         again = taken.deliveries[0] > 1
-        rest_s = rules.rest_s(
-            *(last, self._me, now),
-            again=again,
-            delay_s=self.bench.delay_s,
-            doubtful_s=self._doubtful_s(line, taken.tenure),
-        )
+        rest_s = rules.rest_s(last, self._me, now, again=again, delay_s=self.bench.delay_s)
         unused = ("turn", line, maker, *(last._replace(by=NOBODY) if again else last))
-        if rest_s > LONG_S + max(last.distance_s, self.bench.delay_s):
-            self.bench.postpone(line, now + rest_s, now)
+        doubtful_s = self._doubtful_s(line, taken.tenure)
+        if doubtful_s or rest_s > LONG_S + max(last.distance_s, self.bench.delay_s):
+            self.bench.postpone(line, now + max(rest_s, min(doubtful_s, _DOUBT_S)), now)
             await taken.commit(out=[unused])
             return
         self._held[line] = taken, (spent := trio.Event())
@@ -256,12 +289,14 @@ class Turns:
         self._returned[line] = returned_at
 
     def _doubtful_s(self, line: str, tenure: Tenure) -> float:
+        """For how long a turn must not be used, unless all gatherers meet the server before."""
         started_at = trio.current_time() - tenure.seconds
         if self._is_private or self._returned.get(line, -math.inf) > started_at:
             return 0.0
-        return rules.doubtful_s(
+        doubtful_s = rules.doubtful_s(
             tenure.seconds, self._planned_s(), self._lease_s, from_nothing=tenure.from_nothing
         )
+        return 0.0 if doubtful_s and self._have_met(tenure.start) else doubtful_s
 
     async def _maker(self, line: str) -> str:
         """Who made the turn of a line; it is made if nobody did."""

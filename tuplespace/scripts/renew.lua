@@ -1,7 +1,7 @@
 -- Give leases their full time again. Safe to repeat.
 --   args: leases(14)
---   result: for how long the server is there, then those that have ended
-local lost = {tenure()}
+--   result: the tenure of the server, then those that have ended
+local lost = {}
 for i = 1, #args do
   local entry, until_ms = call('HGET', held, args[i]), call('ZSCORE', due, 'L' .. args[i])
   if entry and tonumber(until_ms or 0) > now then
@@ -10,4 +10,5 @@ for i = 1, #args do
     insert(lost, args[i])
   end
 end
+put_tenure_before(lost)
 return lost

@@ -55,10 +55,12 @@ local reign
 -- By space: tuples up to this number were there when that was found; when it was, in ms; and whether there were none.
 local old, since, from_nothing = {}, {}, {}
 
--- For how long, in ms, this server has surely forgotten nothing; as -1 and less if there was nothing before.
-local function tenure()
+-- For how long, in ms, this server has surely forgotten nothing, as -1 and less if there was nothing before; and since
+-- when, which is a name for that. Both are put before what a list has.
+local function put_tenure_before(list)
   local ms = now - since[meta]
-  return from_nothing[meta] and -1 - ms or ms
+  insert(list, 1, since[meta])
+  insert(list, 1, from_nothing[meta] and -1 - ms or ms)
 end
 
 local function number(n) return pack('>I6', n) end

@@ -2,7 +2,7 @@
 --   args: guard, lease(14), terms(9), bucket, pattern, many, wait ('1' or ''), turn (or ''), tag, positions,
 --         longest payload that the caller reads
 --   result: {'got', dropped, tenure, tries, payload, ...} | {'wait', dropped, turn} | {'none', dropped} | {'again', dropped}
--- where dropped is how many were longer than that, and are gone, and tenure for how long the server is there.
+-- where dropped is how many were longer than that, and are gone, and tenure two numbers: how long the server is there, and since when.
 -- The kept reply of a repeated request is only that it was done; what it got is read from the lease.
 local lease, longest = args[2], tonumber(args[11])
 local kept = guard(args[1])
@@ -10,7 +10,7 @@ if kept then
   if kept.err then return kept end
   local still = holding(lease, longest)
   if still then
-    insert(still, 1, tenure())
+    put_tenure_before(still)
     insert(still, 1, 0)
     insert(still, 1, 'got')
     return still
@@ -30,7 +30,7 @@ local dropped, got, again = take(lease, args[3], args[4], args[5], tonumber(args
 if got and got.err then return got end
 answer(args[1], {})
 if got then
-  insert(got, 1, tenure())
+  put_tenure_before(got)
   insert(got, 1, dropped)
   insert(got, 1, 'got')
   return got

@@ -166,6 +166,20 @@ async def a_holder_hears_that_its_lease_is_lost(stage: Stage) -> None:
     assert await second.in_("x", int) == ("x", 1)
 
 
+async def all_are_told_the_same_start(stage: Stage) -> None:
+    """Whoever asks is told the same name for the time since which nothing was forgotten."""
+    first, second = stage.pair()
+    await first.out("x", 1)
+    said = await first.tenure()
+    assert said.start
+    assert (await second.tenure()).start == said.start
+    async with second.take("x", int, wait=False) as taken:
+        assert taken.tenure.start == said.start
+        await taken.renew()
+        assert taken.tenure.start == said.start
+        assert taken.tenure.seconds >= said.seconds
+
+
 async def deliveries_are_counted(stage: Stage) -> None:
     """Each time a tuple is given back or its lease ends counts; being read does not."""
     first, second = stage.pair()
@@ -328,6 +342,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_commit_that_fails_gives_back,
     a_living_holder_keeps_its_lease,
     a_holder_hears_that_its_lease_is_lost,
+    all_are_told_the_same_start,
     deliveries_are_counted,
     a_tuple_delivered_too_often_is_a_dead_letter,
     dead_letters_are_the_terms_of_a_take,

@@ -16,7 +16,7 @@ import trio
 from gcs import board as boards
 from gcs.simulate.cluster.faults import Moment
 from gcs.simulate.cluster.world import Dead, MachineWorld
-from tuplespace import Event, Fence, OutcomeUnknown, Statistics, Terms, Tuple, Unavailable
+from tuplespace import Event, Fence, OutcomeUnknown, Statistics, Tenure, Terms, Tuple, Unavailable
 from tuplespace.backend import Backend, Grant
 from tuplespace.bag import Bag
 from tuplespace.fields import Item, Template
@@ -137,7 +137,11 @@ class Link:
 
     def connect(self, nursery: trio.Nursery) -> Spaces:
         """A client on this machine."""
-        return Spaces(lambda name: LinkedBackend(MemoryBackend(self.redis.server, name, nursery), self))
+
+        def opened(name: str) -> LinkedBackend:
+            return LinkedBackend(MemoryBackend(self.redis.server, name, nursery, at_once=True), self)
+
+        return Spaces(opened)
 
     @property
     def is_up(self) -> bool:
@@ -253,6 +257,10 @@ class LinkedBackend:
     async def renew(self, grants: Sequence[Grant]) -> None:
         """As `Backend.renew`."""
         await self._link.there_and_back(lambda: self._inner.renew(grants))
+
+    async def tenure(self) -> Tenure:
+        """As `Backend.tenure`."""
+        return await self._link.there_and_back(self._inner.tenure)
 
     async def swap(self, template: Template, item: Item, fence: Fence | None) -> Tuple | None:
         """As `Backend.swap`."""
