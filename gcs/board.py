@@ -1,9 +1,10 @@
 """The notice board of a crawl: what its gatherers, its leader and its operators say to all, as tuples.
 
     ("member", id, beat, pulse, at)         one per gatherer; the beat grows with every heartbeat
-    ("now", what, epoch, data)              what is in force: the charter, a call, rulings, the end…
+    ("now", what, epoch, data)              what is in force: a call, rulings, the end…
     ("charter", epoch, part, parts, bytes)  a plan in parts, for a tuple has a largest size
     ("posted", what)                        all parts of it are there; this becomes what is in force
+    ("plan", epoch)                         the plan of an epoch is in force, unless there is a newer one
     ("report", token, id, part, parts, …)   what a gatherer answers to a call
     ("rebalance", reason, who, method)      somebody wants a new plan
     ("order", to, number, kind, arguments)  what one gatherer is asked to do
@@ -55,6 +56,7 @@ _INDEX: Final = {
     "now": (1,),
     "charter": (1,),
     "posted": (1,),
+    "plan": (1,),
     "report": (1, 2),
     "order": (1,),
     "answer": (1,),
@@ -158,6 +160,7 @@ class Board:
         self.turns = spaces.space(client, config, "turns", index=_TURNS)
         self.domains = spaces.space(client, config, "domains", index=_DOMAINS)
         self._inboxes: dict[str, tuplespace.Space] = {}
+        self._pulses: dict[str, tuple[bytes, Pulse]] = {}
         self.traffic = Traffic()
         """What this process has written and read here, and by `Exchange`."""
 
@@ -196,8 +199,16 @@ class Board:
                 # A heartbeat whose outcome was unknown, or one that has come while this looks.
                 await self.space.inp("member", gatherer, min(beat, found[gatherer].beat), bytes, float)
             if gatherer not in found or beat > found[gatherer].beat:
-                found[gatherer] = Member(gatherer, beat, Pulse.from_bytes(pulse), at)
+                found[gatherer] = Member(gatherer, beat, self._pulse(gatherer, pulse), at)
+        self._pulses = {each: said for each, said in self._pulses.items() if each in found}
         return found
+
+    def _pulse(self, gatherer: str, data: bytes) -> Pulse:
+        """What a gatherer says of itself, unpacked once for as long as it says the same."""
+        said = self._pulses.get(gatherer)
+        if said is None or said[0] != data:
+            said = self._pulses[gatherer] = data, Pulse.from_bytes(data)
+        return said[1]
 
     # What is in force
 
@@ -211,7 +222,16 @@ class Board:
             self.traffic.read("now", what, epoch, data)
             if what not in found or epoch > found[what][0]:
                 found[what] = (epoch, data)
+        if plans := await self._plans():
+            found[CHARTER] = (max(plans), b"")
         return found
+
+    async def _plans(self) -> list[int]:
+        """The epochs of the plans that are up; all but the newest are about to be taken down."""
+        found = [row async for row in self.space.scan("plan", int)]
+        for row in found:
+            self.traffic.read(*row)
+        return [int(epoch) for _, epoch in found]  # type: ignore[arg-type] # as the template says
 
     async def put_up(self, what: str, epoch: int, data: bytes = b"", *, fence: Fence | None = None) -> None:
         """Let something be in force from now on."""
@@ -244,17 +264,17 @@ class Board:
         fence = fence or Fence(LEADER, charter.epoch)
         parts = _parts(zlib.compress(charter.to_bytes(), 1))
         rows = [("charter", charter.epoch, n, len(parts), part) for n, part in enumerate(parts)]
-        before = await self.now()
         for _ in range(_POSTINGS):
             if await self._put_up_whole(charter.epoch, rows, fence):
                 break
         else:
             raise Unavailable("a plan was lost again and again while it was put up")
-        while await self.space.count("now", CHARTER, int, bytes) > 1:
-            await self.space.inp("now", CHARTER, int, bytes)  # the oldest
-        old = before.get(CHARTER, (0, b""))[0]
-        while old < charter.epoch and await self.space.inp("charter", old, int, int, bytes) is not None:
-            pass
+        # Those of this epoch stay, though there may be several: who else puts it up does the same just now.
+        for old in {each for each in await self._plans() if each < charter.epoch}:
+            while await self.space.inp("plan", old) is not None:
+                pass
+            while await self.space.inp("charter", old, int, int, bytes) is not None:
+                pass
 
     async def _put_up_whole(self, epoch: int, rows: Sequence[Sequence[Any]], fence: Fence) -> bool:
         """Let a charter be in force with all of its parts, or say that Redis has lost some of them.
@@ -269,7 +289,7 @@ class Board:
             self.traffic.wrote(*row)
         if await self.charter(epoch) is None:
             return False
-        return await self.space.swap(posted, ("now", CHARTER, epoch, b""), fence=fence) is not None
+        return await self.space.swap(posted, ("plan", epoch), fence=fence) is not None
 
     async def charter(self, epoch: int) -> Charter | None:
         """A charter; None if it is not, or no longer, there as a whole."""

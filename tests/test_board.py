@@ -13,7 +13,7 @@ from gcs.board import Board, Pulse
 from gcs.config import Config
 from gcs.core.holdings import Charter
 from gcs.core.placement import Plan
-from tuplespace import Unavailable, memory
+from tuplespace import Event, Unavailable, memory
 
 
 def test_a_heartbeat_that_was_written_twice() -> None:
@@ -92,9 +92,37 @@ def test_a_plan_is_in_force_only_as_a_whole(losses: int, step: str, monkeypatch:
             found = await board.charter(epoch)
             assert found is not None
             assert found.epoch == epoch
-            assert await board.space.count("now", boards.CHARTER, int, bytes) == 1
+            assert await board.space.count("plan", int) == 1
 
     trio.run(run)
+
+
+def test_a_plan_that_several_put_up_again_is_always_there() -> None:
+    """Nobody takes down what another one has just put up in its place."""
+
+    async def run() -> None:
+        server = memory.Server()
+        async with memory.connect(server) as one, memory.connect(server) as two:
+            boards_ = [Board(each, Config()) for each in (one, two)]
+            await boards_[0].publish(_charter(1))
+            bag = server.bags[boards_[0].space.name]
+            up: list[int] = []
+
+            def look(event: Event) -> None:
+                if event.kind == "in" and event.fields[0] == "plan":
+                    up.append(sum(each.item.fields[0] == "plan" for each in bag.tuples.values()))
+
+            bag.listeners.append(look)
+            async with trio.open_nursery() as nursery:
+                for board in boards_:
+                    nursery.start_soon(board.publish, _charter(2))
+            assert min(up) >= 1
+            assert (await boards_[1].now())[boards.CHARTER] == (2, b"")
+            await boards_[1].publish(_charter(3))
+            assert [row async for row in boards_[0].space.scan("plan", int)] == [("plan", 3)]
+
+    for _ in range(20):
+        trio.run(run)
 
 
 def _charter(epoch: int) -> Charter:

@@ -558,18 +558,30 @@ def test_all_have_met_a_server_when_each_that_may_rely_on_leases_says_so(tmp_pat
             await here.membership._look_around()
             await trio.sleep(0.2)
             await here.membership._look_around()
-            assert not here.membership.have_met(7)
+            assert not here.membership.have_met(7, 5.0)
             await here.board.beat("A", 1, Pulse("A", "x", epoch=1, met=6))
             await here.membership._look_around()
-            assert not here.membership.have_met(7)
+            assert not here.membership.have_met(7, 5.0)
             await here.board.beat("A", 2, Pulse("A", "x", epoch=1, met=7))
             await here.membership._look_around()
-            assert here.membership.have_met(7)
-            assert not here.membership.have_met(6)
+            assert here.membership.have_met(7, 5.0)
+            assert not here.membership.have_met(6, 5.0)
             starts.append(8)
             await here.membership._look_around()
-            assert not here.membership.have_met(7)
-            assert not here.membership.have_met(8)
+            assert not here.membership.have_met(7, 5.0)
+            await here.board.beat("A", 3, Pulse("A", "x", epoch=1, met=8))
+            await here.membership._look_around()
+            assert not here.membership.have_met(8, 5.0)  # somebody may be there who has not said so yet
+            await trio.sleep(0.2)
+            assert not here.membership.have_met(8, 5.0)
+            await here.membership._look_around()
+            assert here.membership.have_met(8, 5.0)
+            assert not here.membership.have_met(
+                8, 1e6
+            )  # the lost one may have a lease that lasts for so long
+            await here.board.beat("L", 2, Pulse("L", "x", epoch=1))
+            await here.membership._look_around()
+            assert not here.membership.have_met(8, 5.0)  # it was not lost
 
     trio.run(run)
 

@@ -96,6 +96,21 @@ FOUND = {
         Fault(5.564892710629532, Kind.REDIS, 3, 7.942938872276693),
         Fault(6.739425641930935, Kind.FULL, 2, 10.959367214434748),
     ),
+    161284: (
+        Fault(1.976039954013248, Kind.BUSY, 1, 1.340059551356766),
+        Fault(4.641183369168667, Kind.TURNCOAT, 1, 2.03971780893973),
+        Fault(6.760559504038766, Kind.DOWN, 3, 1.5195341266535083),
+        Fault(8.960323908666684, Kind.FORGET, 0, 2.9358655917232026),
+        Fault(12.570281775938389, Kind.CUT, 3, 1.146264179281439),
+        Fault(16.058416779072846, Kind.HANG, 6, 0.5915506835353369),
+    ),
+    161723: (
+        Fault(0.0, Kind.SHARE, 3, 7.403575945570751),
+        Fault(5.658253150298998, Kind.TURNCOAT, 0, 1.0308710055417638),
+        Fault(7.001189462988922, Kind.FORGET, 0, 1.790776781511436, Moment.TURN, 0.1723245508176549),
+        Fault(22.480377783287867, Kind.FULL, DOER, 3.9181289112343456, Moment.END, 1.0150276887298566),
+        Fault(41.09578145182631, Kind.CUT, 2, 3.9908934014700628),
+    ),
 }
 """Seeds that broke a promise once, with what went wrong: seeds alone mean something else when faults do."""
 SMALL = Cast(gatherers=3, helpers=1, pages=60)

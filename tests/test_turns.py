@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import trio
@@ -376,7 +376,7 @@ async def together(
                 *(space, FETCH, name, lambda _: True),
                 clock=now,
                 planned_s=now,
-                have_met=lambda start: bool(met) and set(met.values()) == {start},
+                have_met=lambda start, _: bool(met) and set(met.values()) == {start},
                 had_life=had_life,
             )
             workbench = Workbench(1, 4, DELAY_S, 0.0, 60.0, permits=turns)
@@ -581,6 +581,104 @@ async def test_who_relies_on_a_forgotten_lease_has_not_met_the_server() -> None:
         one.bench.done(turn, trio.current_time())
         await trio.sleep(0.1)
         assert await one.turns.meet() == (await space.tenure()).start != start
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_turn_that_was_taken_before_a_start_that_was_met_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """An answer from before the start that comes after it was met lets nobody ask for anything."""
+    async with together() as (make, nursery, log, space):
+        backend = cast(MemoryBackend, space.backend)
+        for line in ("h", "@1"):
+            await space.out_many([("mark", line, "x"), ("turn", line, "x", NOBODY, 0.0, DELAY_S)])
+        kept = backend._bag.snapshot()
+        await trio.sleep(1)
+        one = make("a", {"h": 60}, {"h": ["1"]})
+        await one.turns.meet()
+        step, held_up, answered = ("renew" if waits else "take"), trio.Event(), trio.Event()
+        real: Any = getattr(backend, step)
+
+        async def late(*given: Any, **more: Any) -> Any:
+            result = await real(*given, **more)
+            if given[0] and not held_up.is_set():
+                held_up.set()
+                await answered.wait()
+            return result
+
+        if waits:
+            # What was waited for is renewed, and that is answered late.
+            first = await space.take("turn", "h", "x", str, float, float).__aenter__()
+            nursery.start_soon(one.crawl)
+            await trio.sleep(1)
+            monkeypatch.setattr(backend, step, late)
+            await first.commit(out=[("turn", "h", "x", NOBODY, 0.0, DELAY_S)])
+        else:
+            monkeypatch.setattr(backend, step, late)
+            nursery.start_soon(one.crawl)
+        await held_up.wait()
+        await trio.sleep(0.1)
+        backend._bag.restore(kept)
+        backend._bag.start(trio.current_time())
+        start = await one.turns.meet()
+        assert start == (await space.tenure()).start
+        answered.set()
+        await trio.sleep(0.1)
+        assert not one.turns._held
+        assert await one.turns.meet() == start
+        assert log == []
+
+
+@pytest.mark.virtual_time
+async def test_who_asks_without_a_lease_has_not_met_the_server() -> None:
+    """A line that becomes shared while something is under way there is nobody else's yet."""
+    async with together() as (make, _, __, space):
+        bag = cast(MemoryBackend, space.backend)._bag
+        await space.out("x")
+        bag.start(trio.current_time())
+        one = make("a", {"h": 2}, {"h": ["1"]})
+        one.turns.is_shared = lambda _: False
+        one.bench.review(trio.current_time())
+        turn = one.bench.take(trio.current_time())
+        assert turn is not None
+        assert await one.turns.meet()
+        one.turns.is_shared = lambda _: True
+        one.bench.review(trio.current_time())
+        assert await one.turns.meet() == 0
+        one.bench.done(turn, trio.current_time())
+        assert await one.turns.meet()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("is_held", [False, True])
+async def test_what_was_learned_is_said_again_if_the_server_may_have_forgotten_it(is_held: bool) -> None:
+    """Others keep to a pause, though the turn was, or could not be, put back with it."""
+    async with together() as (make, _, __, space):
+        bag = cast(MemoryBackend, space.backend)._bag
+        for line in ("h", "@1"):
+            await space.out_many([("mark", line, "x"), ("turn", line, "x", NOBODY, 0.0, DELAY_S)])
+        kept = bag.snapshot()
+        one = make("a", {"h": 60}, {"h": ["1"]})
+        await one.turns.meet()
+        while (turn := one.bench.take(trio.current_time())) is None:  # noqa: ASYNC110 - nothing says so
+            await trio.sleep(0.1)
+        one.bench.sent(turn, trio.current_time())
+        one.bench.set_crawl_delay("h", 20.0)
+        if not is_held:
+            one.bench.done(turn, trio.current_time())
+            await trio.sleep(1)
+            assert not one.turns._held
+        bag.restore(kept)
+        bag.start(trio.current_time())
+        if is_held:
+            assert await one.turns.meet() == 0
+            one.bench.done(turn, trio.current_time())
+            await trio.sleep(1)
+        assert await one.turns.meet() == (await space.tenure()).start
+        found = await space.rdp("turn", "h", "x", str, float, float)
+        assert found is not None
+        assert found[5] == 20.0
 
 
 @pytest.mark.virtual_time

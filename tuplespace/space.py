@@ -192,6 +192,12 @@ class Space:
             raise TupleError(f"one commit writes at most {MAX_MANY} tuples and {MAX_ATOMIC_BYTES} bytes")
         return items
 
+    async def renew(self, takes: Iterable[Taken]) -> None:
+        """Renew the leases of some takes now, which happens by itself from time to time."""
+        grants = [each._grant for each in takes if each._open and each._grant is not None]
+        if grants:
+            await self._keeper.renew(grants)
+
     async def tenure(self) -> Tenure:
         """For how long the server has surely forgotten nothing; leases of before it may not know of."""
         return await self.backend.tenure()
@@ -290,9 +296,7 @@ class Taken:
 
     async def renew(self) -> None:
         """Renew the lease now, which happens by itself from time to time."""
-        if self._open:
-            assert self._grant is not None
-            await self._space._keeper.renew([self._grant])
+        await self._space.renew([self])
 
     async def commit(self, out: Iterable[Sequence[Field]] = (), *, fence: Fence | None = None) -> None:
         """Remove the tuples for good and write others, in one step; leaving the block then does nothing more.

@@ -136,9 +136,7 @@ def is_sound(operation: str, reply: object) -> bool:
         return len(reply) == 2 and all(isinstance(each, int | bytes) for each in reply)
     if operation == "tick":
         return all(_says(each, _TICK) for each in reply)
-    if operation == "renew":
-        return _is(reply, (int, int, *(len(reply) - 2) * (bytes,)))
-    return _is(reply, (int, *(len(reply) - 1) * (bytes,)))
+    return _is(reply, (int, int, *(len(reply) - 2) * (bytes,)))
 
 
 _Types = tuple[type, ...]

@@ -487,6 +487,12 @@ class Workbench:
             self._offer(line, now)
             self._see_if_spent(line)
 
+    @property
+    def is_used_unopened(self) -> bool:
+        """Whether something is under way in a shared line that is not open, as it was not shared before."""
+        lines = (*self._names.values(), *self._lines.values())
+        return any(line.is_shared and line.under_way and not line.is_open for line in lines)
+
     def open(self, line: str, now: float, *, rest_s: float, sure_until: float) -> bool:
         """Let a shared line be used after a rest, for some requests; False if nobody needs it any more.
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -55,7 +54,7 @@ from gcs.gatherer.tally import Tally
 from gcs.gatherer.territory import ALONE, Territory
 from gcs.gatherer.under_way import UnderWay
 from gcs.gatherer.visit import Visitor
-from gcs.gatherer.writer import COMMIT_EVERY_S, Writer
+from gcs.gatherer.writer import COMMIT_EVERY_S, FULL_DISK_PAUSE_S, Writer
 from gcs.sources.chosen import schedule_of
 from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Committed, Found, State, host_of
@@ -433,12 +432,30 @@ class Crawl:
         self.frontier.give_back()
         last = self._statistics() | self.inquiries.changed() | self.loans.meta()
         last |= {} if self.loans.are_left else self.loans.horizon.ended()
+        waits = False
         if self.revisiting is not None and self._ending is Ending.FINISHED:
             last |= self.revisiting.ended()
-        with suppress(DiskFull):
-            await self._world.offload(partial(self._store.commit, Batch(meta=last), is_last=True))
+            waits = self.revisiting.must_end
+        await self._write_last(last, waits=waits)
         assert self._ending is not None
         return self._ending
+
+    async def _write_last(self, last: Mapping[str, bytes], *, waits: bool) -> None:
+        """Write what is known at the end; without room it is lost, unless one `waits` until interrupted."""
+        told = False
+        while True:
+            try:
+                await self._world.offload(partial(self._store.commit, Batch(meta=dict(last)), is_last=True))
+                return
+            except DiskFull as full:
+                if not waits or self.interrupted:
+                    return
+                if not told:
+                    structlog.get_logger().warning("waiting", why=str(full))
+                told = True
+            for sign in self.signs.values():
+                sign.answered(trio.current_time(), rest_s=FULL_DISK_PAUSE_S)
+            await trio.sleep(FULL_DISK_PAUSE_S)
 
     # Workers
 

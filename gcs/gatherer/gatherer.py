@@ -21,6 +21,7 @@ from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import EXPANSION, NOVELTY, Crawl, Ending
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.handover import HandOver
+from gcs.gatherer.horizon import LENT
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.mending import mend
 from gcs.gatherer.node import Node
@@ -91,7 +92,7 @@ class Gatherer:
             clock=node.clock,
             planned_s=company.planned_s,
             have_met=self._have_met,
-            had_life=node.charter is not None,
+            had_life=node.charter is not None or store.get_meta(LENT) is not None,
             lent_s=lent_s,
         )
         permits = turns if config.fetch.delay_s else None
@@ -152,8 +153,8 @@ class Gatherer:
         if self._upkeep is not None:
             self._tasks.append(self._upkeep.run)
 
-    def _have_met(self, start: int) -> bool:
-        return self.membership.have_met(start)
+    def _have_met(self, start: int, lease_s: float) -> bool:
+        return self.membership.have_met(start, lease_s)
 
     def _report(self, token: int) -> None:
         """A leader wants a report."""

@@ -73,6 +73,9 @@ class Membership:
         """`answer` is called with the token of a leader who wants a report; `meet` is of turns."""
         self._node, self._board, self._exchange, self._answer = node, board, exchange, answer
         self._meet, self._met, self._met_at = meet, 0, math.inf
+        self._looked_at = -math.inf
+        self._heard: set[str] = set()
+        """All that this process has ever heard of."""
         self.members: dict[str, Member] = {}
         self._seen: dict[str, tuple[int, float]] = {}
         """By member: its beat, and when that last grew by our clock."""
@@ -181,22 +184,19 @@ class Membership:
             and each.pulse.epoch == self._node.epoch
         }
 
-    def have_met(self, start: int) -> bool:
+    def have_met(self, start: int, lease_s: float) -> bool:
         """Whether all that may rely on leases have met the server of turns since a start of it.
 
-        Whoever was declared lost, or has left, had stopped fetching long before. Redis may have forgotten
-        that somebody is there: who lives has said so again within two heartbeats.
+        Whoever has left relies on none, nor who was declared lost if that took as long as a lease lasts.
+        Redis may have forgotten that somebody is there: who lives has said so again within two heartbeats.
         """
-        if (
-            self._met != start
-            or trio.current_time() < self._met_at + 2 * self._node.config.member.heartbeat_s
-        ):
+        if self._met != start or self._looked_at < self._met_at + 2 * self._node.config.member.heartbeat_s:
             return False
         charter = self._node.charter
-        known = {*self.members, *(charter.members if charter else ())}
-        gone = boards.left_of(self.members) | set(charter.departed if charter else ()) - self._returned
-        there = [self.members.get(each) for each in known - gone]
-        return all(each is not None and each.pulse.met == start for each in there)
+        counted, departed = (set(charter.members), set(charter.departed)) if charter else (set(), set())
+        over = {each for each in departed - self._returned if self._forget_after_s(each) >= lease_s}
+        there = (self._heard | counted) - over - (boards.left_of(self.members) - counted)
+        return all(each in self.members and self.members[each].pulse.met == start for each in there)
 
     def is_settled(self) -> bool:
         """Whether all that are not lost follow the same charter, and no range is on its way between them.
@@ -322,7 +322,6 @@ class Membership:
 
     async def _look_around(self) -> None:
         node = self._node
-        await self._meet_server()
         self._beat += 1
         began = trio.current_time()
         pulse = self.pulse()
@@ -330,7 +329,10 @@ class Membership:
         said_at = trio.current_time()
         self._beat_s = said_at - began
         self._ended_from = min(self._ended_from, said_at) if pulse.ended else math.inf
+        looked_at = trio.current_time()
         self.members = await self._board.members()
+        self._looked_at = looked_at
+        self._heard |= self.members.keys()
         self._watch()
         self._refuse_namesakes()
         self._exchange.heard(list(self.members.values()))
@@ -352,14 +354,19 @@ class Membership:
         await self._stop_waiting()
         self._see_the_call(now)
         self._see_the_end()
+        await self._meet_server()
 
     async def _meet_server(self) -> None:
-        """See whether the server of turns was started again, which may be another one than the board's."""
+        """See whether the server of turns was started again, which may be another one than the board's.
+
+        What was said of a start stays true. The heartbeat does not wait for that server for long.
+        """
+        if self._meet is None:
+            return
         met = 0
-        if self._meet is not None:
-            with suppress(TupleSpaceError):
-                met = await self._meet()
-        if met != self._met:
+        with suppress(TupleSpaceError), trio.move_on_after(self._node.config.member.heartbeat_s):
+            met = await self._meet()
+        if met not in (0, self._met):
             self._met, self._met_at = met, trio.current_time()
 
     async def _is_kept(self, said_at: float) -> bool:

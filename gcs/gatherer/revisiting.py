@@ -63,7 +63,7 @@ class Revisiting:
         Raises ConfigError for bounds that leave no room.
         """
         self._store, self._superpage, self._clock, self._remember = store, superpage, clock, remember
-        self.settings, self._schedule = settings, schedule
+        self.settings, self._schedule, self._is_alone = settings, schedule, is_alone
         self._early: set[str] = set()
         """Pages that were due too soon, until that is on disk."""
         self.may_begin = not settings.once
@@ -191,6 +191,14 @@ class Revisiting:
     def ended(self) -> dict[str, bytes]:
         """The same when all pages were visited once more."""
         return self.meta() | {ROUND: b""}
+
+    @property
+    def must_end(self) -> bool:
+        """Whether it has to be on disk that a round has ended, or the next one would take it for its own.
+
+        One gatherer alone sees by its pages that it had; of several none can.
+        """
+        return self.settings.once and not self._is_alone
 
     def groups(self, key: str) -> tuple[str, str, str]:
         """The groups that a page is in, each within the one before: all, and its superpage and host."""

@@ -22,7 +22,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 import trio
@@ -32,7 +32,7 @@ from gcs.core import turns as rules
 from gcs.core.politeness import Workbench
 from gcs.core.turns import NOBODY, LastUse
 from gcs.gatherer.node import Node
-from tuplespace import Space, Taken, Tenure, TupleSpaceError
+from tuplespace import LeaseLost, Space, Taken, Tenure, TupleSpaceError
 
 SPARE_S: Final = 5.0
 """A lease is longer by this than the requests that rely on it."""
@@ -54,6 +54,16 @@ async def say_private(space: Space) -> None:
     """Note in the space of turns that nobody outlives its server, so that it need not be feared to forget."""
     if await space.rdp(*PRIVATE) is None:
         await space.out(*PRIVATE)
+
+
+class _Pause(NamedTuple):
+    """How long a line has to rest by what one has learned of it."""
+
+    maker: str
+    free_at: float
+    distance_s: float
+    until: float
+    """When that is over."""
 
 
 class Company:
@@ -89,14 +99,15 @@ class Turns:
         *,
         clock: Callable[[], float],
         planned_s: Callable[[], float],
-        have_met: Callable[[int], bool] = lambda _: False,
+        have_met: Callable[[int, float], bool] = lambda *_: False,
         had_life: bool = True,
         lent_s: float = 0.0,
     ) -> None:
         """`me` differs from one start of a gatherer to the next: what was known before is forgotten.
 
         `planned_s` is how long ago there was the first plan. `have_met` says whether all gatherers have met
-        the server since a start of it. One that `had_life` may have lent hosts before it was started.
+        the server since a start of it, for leases of some length. One that `had_life` may have lent hosts
+        before it was started.
 
         A host may be lent for `lent_s`, and others must not have its turn before that is over, even if this
         gatherer dies. A lease is renewed when a third of it has passed.
@@ -114,6 +125,10 @@ class Turns:
         self._tenure, self._met_at = Tenure(), -math.inf
         """That of the server when it was last met, and when that was."""
         self._began = math.inf
+        self._said: dict[str, _Pause] = {}
+        """By line: how long it has to rest, as far as others would not let it rest anyway."""
+        self._untold: dict[str, _Pause] = {}
+        """Those of which the server may not know."""
         self._returned: dict[str, float] = {}
         """By line: when its turn was put back, for which the server had to know that it was here."""
         self._held: dict[str, tuple[Taken, trio.Event]] = {}
@@ -164,19 +179,36 @@ class Turns:
 
     async def meet(self) -> int:
         """Meet the server: its start, if no lease is relied on here that it does not know of, else 0."""
-        self._tenure, self._met_at = await self._space.tenure(), trio.current_time()
-        met = self._tenure.start
-        for taken in [each for each, _ in self._held.values() if each.tenure.start != met]:
-            await taken.renew()
+        before, self._tenure = self._tenure, await self._space.tenure()
+        self._met_at, met = trio.current_time(), self._tenure.start
+        if met != before.start:
+            self._untold |= self._said
+        await self._space.renew(each for each, _ in list(self._held.values()) if each.tenure.start != met)
         now = self._clock()
         for line, (taken, _) in list(self._held.items()):
             if taken.lost:
                 self.bench.retire(line, now)
+        for line in list(self._untold):
+            await self._tell(line)
         # What was lent in a life before may be under way for as long as a lease lasts.
         is_over = not self._had_life or trio.current_time() >= self._began + self._lease_s
-        held = self._held.values()
-        is_known = all(taken.tenure.start == met and not taken.lost for taken, _ in held)
-        return met if is_over and is_known else 0
+        is_known = all(taken.tenure.start == met and not taken.lost for taken, _ in self._held.values())
+        is_clear = not self._untold and (
+            self._tenure.seconds >= self._lease_s or not self.bench.is_used_unopened
+        )
+        return met if is_over and is_known and is_clear else 0
+
+    async def _tell(self, line: str) -> None:
+        """Say how long a line has to rest, unless that is over."""
+        pause = self._untold[line]
+        if pause.until > self._clock():
+            async with self._take("turn", line, pause.maker, str, float, float, wait=False) as taken:
+                if not taken:
+                    return  # somebody has it, and puts it back
+                _, _, _, _, free_at, distance_s = taken.tuple
+                said = (NOBODY, max(pause.free_at, free_at), max(pause.distance_s, distance_s))
+                await taken.commit(out=[("turn", line, pause.maker, *said)])
+        self._untold.pop(line, None)
 
     async def _greet(self) -> None:
         """Reach the server, and see whether it may forget who has what."""
@@ -241,19 +273,28 @@ class Turns:
         template = ("turn", line, maker, str, float, float)
         async with self._take(*template, wait=False) as taken:
             if taken:
-                if taken.tenure.start != self._tenure.start:
-                    await taken.renew()  # it may be from before a start that was said to be met
-                if not taken.lost:
+                is_known = taken.tenure.start == self._tenure.start
+                if is_known or await self._is_renewed(taken):
                     await self._use(line, taken)
                 return
         with trio.move_on_after(_WAIT_S) as patience:
             async with self._take(*template, wait=True) as taken:
                 patience.deadline = float("inf")
-                await taken.renew()
-                if not taken.lost:
+                if await self._is_renewed(taken):
                     await self._use(line, taken)
                 return
         self._makers.pop(line, None)
+
+    async def _is_renewed(self, taken: Taken) -> bool:
+        """Renew a lease that may be from before a start that was met meanwhile; let it go if it is lost."""
+        while True:
+            met = self._tenure
+            await taken.renew()
+            if self._tenure is met or taken.tenure.start == self._tenure.start:
+                break
+        if taken.lost:
+            taken.give_back()
+        return not taken.lost
 
     def _take(self, *template: Any, wait: bool) -> Any:
         return self._space.take(*template, lease=self._lease_s, wait=wait, max_deliveries=_DELIVERIES)
@@ -285,7 +326,17 @@ class Turns:
         if len(self._returned) >= _MARKS:
             self._returned.clear()
         returned_at = trio.current_time()
-        await taken.commit(out=[("turn", line, maker, self._me, free_at, distance_s)])
+        now = self._clock()
+        if max(free_at - now, distance_s) > self.bench.delay_s and len(self._said) < _MARKS:
+            self._said[line] = _Pause(str(maker), free_at, distance_s, max(free_at, now + distance_s))
+        else:
+            self._said.pop(line, None)
+        try:
+            await taken.commit(out=[("turn", line, maker, self._me, free_at, distance_s)])
+        except LeaseLost:
+            if line in self._said:
+                self._untold[line] = self._said[line]
+            raise
         self._returned[line] = returned_at
 
     def _doubtful_s(self, line: str, tenure: Tenure) -> float:
@@ -296,7 +347,7 @@ class Turns:
         doubtful_s = rules.doubtful_s(
             tenure.seconds, self._planned_s(), self._lease_s, from_nothing=tenure.from_nothing
         )
-        return 0.0 if doubtful_s and self._have_met(tenure.start) else doubtful_s
+        return 0.0 if doubtful_s and self._have_met(tenure.start, self._lease_s) else doubtful_s
 
     async def _maker(self, line: str) -> str:
         """Who made the turn of a line; it is made if nobody did."""
