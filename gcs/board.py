@@ -269,8 +269,11 @@ class Board:
                 break
         else:
             raise Unavailable("a plan was lost again and again while it was put up")
+        plans = await self._plans()
+        if charter.epoch not in plans:
+            return  # Redis has lost it again: what was there before is better than nothing
         # Those of this epoch stay, though there may be several: who else puts it up does the same just now.
-        for old in {each for each in await self._plans() if each < charter.epoch}:
+        for old in {each for each in plans if each < charter.epoch}:
             while await self.space.inp("plan", old) is not None:
                 pass
             while await self.space.inp("charter", old, int, int, bytes) is not None:

@@ -89,7 +89,7 @@ class Witness:
             case _:
                 return
         highest, at = self._up.get(what, (0, 0.0))
-        if epoch < highest and self._redis.forgot_at <= at:
+        if epoch < highest and self._redis.forgot_at < at:  # what is put up when it dies is forgotten
             self._break(f"{what} of epoch {epoch} was put up after that of {highest}")
         self._up[what] = max((epoch, trio.current_time()), (highest, at))
 
