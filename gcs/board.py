@@ -1,10 +1,9 @@
 """The notice board of a crawl: what its gatherers, its leader and its operators say to all, as tuples.
 
     ("member", id, beat, pulse, at)         one per gatherer; the beat grows with every heartbeat
-    ("now", what, epoch, data)              what is in force: a call, rulings, the end…
+    ("now", what, epoch, data)              what is in force: the charter, a call, rulings, the end…
     ("charter", epoch, part, parts, bytes)  a plan in parts, for a tuple has a largest size
     ("posted", what)                        all parts of it are there; this becomes what is in force
-    ("plan", epoch)                         the plan of an epoch is in force, unless there is a newer one
     ("report", token, id, part, parts, …)   what a gatherer answers to a call
     ("rebalance", reason, who, method)      somebody wants a new plan
     ("order", to, number, kind, arguments)  what one gatherer is asked to do
@@ -56,7 +55,6 @@ _INDEX: Final = {
     "now": (1,),
     "charter": (1,),
     "posted": (1,),
-    "plan": (1,),
     "report": (1, 2),
     "order": (1,),
     "answer": (1,),
@@ -222,16 +220,7 @@ class Board:
             self.traffic.read("now", what, epoch, data)
             if what not in found or epoch > found[what][0]:
                 found[what] = (epoch, data)
-        if plans := await self._plans():
-            found[CHARTER] = (max(plans), b"")
         return found
-
-    async def _plans(self) -> list[int]:
-        """The epochs of the plans that are up; all but the newest are about to be taken down."""
-        found = [row async for row in self.space.scan("plan", int)]
-        for row in found:
-            self.traffic.read(*row)
-        return [int(epoch) for _, epoch in found]  # type: ignore[arg-type] # as the template says
 
     async def put_up(self, what: str, epoch: int, data: bytes = b"", *, fence: Fence | None = None) -> None:
         """Let something be in force from now on."""
@@ -259,25 +248,28 @@ class Board:
                 await self.put_up(RULINGS, rulings.epoch, rulings.to_bytes(), fence=turn.fence)
         return rulings
 
-    async def publish(self, charter: Charter, *, fence: Fence | None = None) -> None:
-        """Put up a charter; raises Fenced when somebody was elected since, unless a later fence is given."""
+    async def publish(self, charter: Charter, *, fence: Fence | None = None, is_elected: bool = True) -> None:
+        """Put up a charter; raises Fenced when somebody was elected since, unless a later fence is given.
+
+        Only who `is_elected` takes down what was there before. Several that did so at once would take down
+        each other's; what is older than something else there means nothing to anybody.
+        """
         fence = fence or Fence(LEADER, charter.epoch)
         parts = _parts(zlib.compress(charter.to_bytes(), 1))
         rows = [("charter", charter.epoch, n, len(parts), part) for n, part in enumerate(parts)]
+        before = await self.now()
         for _ in range(_POSTINGS):
             if await self._put_up_whole(charter.epoch, rows, fence):
                 break
         else:
             raise Unavailable("a plan was lost again and again while it was put up")
-        plans = await self._plans()
-        if charter.epoch not in plans:
-            return  # Redis has lost it again: what was there before is better than nothing
-        # Those of this epoch stay, though there may be several: who else puts it up does the same just now.
-        for old in {each for each in plans if each < charter.epoch}:
-            while await self.space.inp("plan", old) is not None:
-                pass
-            while await self.space.inp("charter", old, int, int, bytes) is not None:
-                pass
+        if not is_elected:
+            return
+        while await self.space.count("now", CHARTER, int, bytes) > 1:
+            await self.space.inp("now", CHARTER, int, bytes)  # the oldest
+        old = before.get(CHARTER, (0, b""))[0]
+        while old < charter.epoch and await self.space.inp("charter", old, int, int, bytes) is not None:
+            pass
 
     async def _put_up_whole(self, epoch: int, rows: Sequence[Sequence[Any]], fence: Fence) -> bool:
         """Let a charter be in force with all of its parts, or say that Redis has lost some of them.
@@ -292,7 +284,7 @@ class Board:
             self.traffic.wrote(*row)
         if await self.charter(epoch) is None:
             return False
-        return await self.space.swap(posted, ("plan", epoch), fence=fence) is not None
+        return await self.space.swap(posted, ("now", CHARTER, epoch, b""), fence=fence) is not None
 
     async def charter(self, epoch: int) -> Charter | None:
         """A charter; None if it is not, or no longer, there as a whole."""

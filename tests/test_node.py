@@ -32,6 +32,7 @@ from gcs.core.rulings import Rulings
 from gcs.core.tree import Expansion
 from gcs.core.urls import PATH, key, part
 from gcs.fetch.transport import Transport
+from gcs.gatherer import crawl as crawl_module
 from gcs.gatherer import handover, membership
 from gcs.gatherer.admission import Admission
 from gcs.gatherer.crawl import Crawl, Ending
@@ -48,6 +49,7 @@ from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
 from gcs.leader.reports import Account
 from gcs.store import mail, moving
+from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Finished, Found, State, host_of
 from gcs.store.store import Store
 from gcs.summary import plugins
@@ -614,6 +616,55 @@ def test_who_has_fetched_nothing_yet_cannot_say_how_long_it_needs(
                 await here.board.beat(f"A{number}", 1, Pulse("A", "x", epoch=1, facts=facts))
             await here.membership._look_around()
             assert here.membership._uneven() == expected
+
+    trio.run(run)
+
+
+def test_the_end_of_a_round_waits_for_room_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written when there is room again; who is interrupted meanwhile says that it was not."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            crawl, commit, tried = here.node.crawl, here.node.store.commit, 0
+
+            def full(*given: Any, **more: Any) -> Any:
+                nonlocal tried
+                tried += 1
+                if tried % 3:
+                    raise DiskFull("full")
+                return commit(*given, **more)
+
+            monkeypatch.setattr(crawl_module, "FULL_DISK_PAUSE_S", 0.01)
+            monkeypatch.setattr(here.node.store, "commit", full)
+            assert not await crawl._write_last({"x": b"1"}, waits=False)
+            assert tried == 1
+            assert await crawl._write_last({"x": b"1"}, waits=True)
+            assert (tried, crawl.writer.waits_for_room) == (3, False)
+            assert here.node.store.get_meta("x") == b"1"
+            crawl._interrupted = True
+            assert not await crawl._write_last({"x": b"2"}, waits=True)
+            assert tried == 4
+            monkeypatch.undo()
+
+    trio.run(run)
+
+
+def test_a_round_that_has_ended_elsewhere_is_not_joined(tmp_path: Path) -> None:
+    """One that waits for room to write down that it has ended still says when it began."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s", revisit={"once": True}) as here:
+            assert here.node.crawl.round_at is not None
+            began: list[float] = []
+            here.node.crawl.round_began = began.append  # type: ignore[method-assign,assignment]
+            for beat in (1, 2):
+                ended = Pulse("A", "x", ended=True, facts={"round_at": 5.0})
+                await here.board.beat("A", beat, ended)
+                await here.board.beat("B", beat, Pulse("B", "x", facts={"round_at": 7.0}))
+                await here.membership._look_around()
+            assert began[-1] == 7.0
 
     trio.run(run)
 

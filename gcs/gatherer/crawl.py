@@ -436,23 +436,23 @@ class Crawl:
         if self.revisiting is not None and self._ending is Ending.FINISHED:
             last |= self.revisiting.ended()
             waits = self.revisiting.must_end
-        await self._write_last(last, waits=waits)
+        is_written = await self._write_last(last, waits=waits)
         assert self._ending is not None
-        return self._ending
+        return self._ending if is_written or not waits else Ending.INTERRUPTED
 
-    async def _write_last(self, last: Mapping[str, bytes], *, waits: bool) -> None:
+    async def _write_last(self, last: Mapping[str, bytes], *, waits: bool) -> bool:
         """Write what is known at the end; without room it is lost, unless one `waits` until interrupted."""
-        told = False
         while True:
             try:
                 await self._world.offload(partial(self._store.commit, Batch(meta=dict(last)), is_last=True))
-                return
+                self.writer.waits_for_room = False
+                return True
             except DiskFull as full:
                 if not waits or self.interrupted:
-                    return
-                if not told:
+                    return False
+                if not self.writer.waits_for_room:
                     structlog.get_logger().warning("waiting", why=str(full))
-                told = True
+                self.writer.waits_for_room = True
             for sign in self.signs.values():
                 sign.answered(trio.current_time(), rest_s=FULL_DISK_PAUSE_S)
             await trio.sleep(FULL_DISK_PAUSE_S)

@@ -408,7 +408,8 @@ class Membership:
             return
         # What is left of an earlier round says nothing: it does not beat.
         others = [self.members[each].pulse for each in self._returned if each in self.members]
-        begun = [each.facts.get("round_at") for each in others if each.standing != "left"]
+        # Nor does one that waits for room to write down that it has ended.
+        begun = [each.facts.get("round_at") for each in others if each.standing != "left" and not each.ended]
         self._node.crawl.round_began(min((float(at) for at in begun if at), default=math.inf))
 
     async def _follow(self, now: Mapping[str, tuple[int, bytes]]) -> None:
@@ -528,7 +529,7 @@ class Membership:
         charter = self._node.charter
         assert charter is not None
         try:
-            await self._board.publish(charter)
+            await self._board.publish(charter, is_elected=False)
         except Fenced:
             # Somebody was elected since, but not of necessity for a plan.
             with trio.move_on_after(_ELECTION_S):

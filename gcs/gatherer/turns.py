@@ -32,7 +32,7 @@ from gcs.core import turns as rules
 from gcs.core.politeness import Workbench
 from gcs.core.turns import NOBODY, LastUse
 from gcs.gatherer.node import Node
-from tuplespace import LeaseLost, Space, Taken, Tenure, TupleSpaceError
+from tuplespace import Space, Taken, Tenure, TupleSpaceError
 
 SPARE_S: Final = 5.0
 """A lease is longer by this than the requests that rely on it."""
@@ -59,7 +59,6 @@ async def say_private(space: Space) -> None:
 class _Pause(NamedTuple):
     """How long a line has to rest by what one has learned of it."""
 
-    maker: str
     free_at: float
     distance_s: float
     until: float
@@ -202,13 +201,25 @@ class Turns:
         """Say how long a line has to rest, unless that is over."""
         pause = self._untold[line]
         if pause.until > self._clock():
-            async with self._take("turn", line, pause.maker, str, float, float, wait=False) as taken:
-                if not taken:
-                    return  # somebody has it, and puts it back
-                _, _, _, _, free_at, distance_s = taken.tuple
-                said = (NOBODY, max(pause.free_at, free_at), max(pause.distance_s, distance_s))
-                await taken.commit(out=[("turn", line, pause.maker, *said)])
+            maker = await self._marked(line)
+            if maker is None:
+                await self._make(line, pause.free_at, pause.distance_s)
+            elif not await self._is_told(line, maker, pause):
+                return  # somebody has it, and puts it back
         self._untold.pop(line, None)
+
+    async def _is_told(self, line: str, maker: str, pause: _Pause) -> bool:
+        async with self._take("turn", line, maker, str, float, float, wait=False) as taken:
+            if taken:
+                _, _, _, _, free_at, distance_s = taken.tuple
+                said = (max(pause.free_at, free_at), max(pause.distance_s, distance_s))
+                await taken.commit(out=[("turn", line, maker, NOBODY, *said)])
+            return bool(taken)
+
+    async def _make(self, line: str, free_at: float, distance_s: float) -> None:
+        """Make the turn of a line that has none, and its mark."""
+        unused = ("turn", line, self._me, NOBODY, free_at, distance_s)
+        await self._space.out_many([("mark", line, self._me), unused])
 
     async def _greet(self) -> None:
         """Reach the server, and see whether it may forget who has what."""
@@ -326,18 +337,25 @@ class Turns:
         if len(self._returned) >= _MARKS:
             self._returned.clear()
         returned_at = trio.current_time()
-        now = self._clock()
-        if max(free_at - now, distance_s) > self.bench.delay_s and len(self._said) < _MARKS:
-            self._said[line] = _Pause(str(maker), free_at, distance_s, max(free_at, now + distance_s))
-        else:
-            self._said.pop(line, None)
+        self._note_pause(line, free_at, distance_s)
         try:
             await taken.commit(out=[("turn", line, maker, self._me, free_at, distance_s)])
-        except LeaseLost:
+        except TupleSpaceError:
             if line in self._said:
                 self._untold[line] = self._said[line]
             raise
         self._returned[line] = returned_at
+
+    def _note_pause(self, line: str, free_at: float, distance_s: float) -> None:
+        """Keep in mind how long a line has to rest, if that is longer than whoever takes it lets it rest."""
+        now = self._clock()
+        self._said.pop(line, None)
+        if max(free_at - now, distance_s) <= self.bench.delay_s:
+            return
+        if len(self._said) >= _MARKS:
+            self._said = {each: pause for each, pause in self._said.items() if pause.until > now}
+        if len(self._said) < _MARKS:
+            self._said[line] = _Pause(free_at, distance_s, max(free_at, now + distance_s))
 
     def _doubtful_s(self, line: str, tenure: Tenure) -> float:
         """For how long a turn must not be used, unless all gatherers meet the server before."""
@@ -358,8 +376,7 @@ class Turns:
             self._makers.clear()
         maker = await self._marked(line)
         if maker is None:
-            unused = ("turn", line, self._me, NOBODY, 0.0, self.bench.delay_s)
-            await self._space.out_many([("mark", line, self._me), unused])
+            await self._make(line, 0.0, self.bench.delay_s)
             maker = await self._marked(line) or self._me
             if maker != self._me:
                 await self._space.inp("turn", line, self._me, str, float, float)

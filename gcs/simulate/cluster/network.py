@@ -59,7 +59,7 @@ class Moments:
                     self._come(Moment.RECALL, by)
             case ("posted", _):
                 self._come(Moment.PARTS, by)
-            case ("plan", _):
+            case ("now", boards.CHARTER, *_):
                 self._is_declared = False
                 self._come(Moment.PLAN, by)
             case ("now", boards.FINISHED, *_):

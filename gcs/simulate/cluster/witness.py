@@ -81,13 +81,11 @@ class Witness:
 
     def _heard(self, event: Event) -> None:
         """Something was written on the board."""
-        match event.fields:
-            case ("now", str(what), int(epoch), _) if event.kind == "out":
-                pass
-            case ("plan" as what, int(epoch)) if event.kind == "out":
-                pass
-            case _:
-                return
+        if event.kind != "out" or event.fields[0] != "now":
+            return
+        _, what, epoch, _ = event.fields
+        assert isinstance(what, str)
+        assert isinstance(epoch, int)
         highest, at = self._up.get(what, (0, 0.0))
         if epoch < highest and self._redis.forgot_at < at:  # what is put up when it dies is forgotten
             self._break(f"{what} of epoch {epoch} was put up after that of {highest}")
