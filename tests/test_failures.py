@@ -430,9 +430,9 @@ async def test_server_away() -> None:
     """While there is no server callers wait up to the timeout and get Unavailable: nothing was sent."""
     with servers.redis_server("redis") as node:
         async with opened(node.url, timeout=1.0) as space:
+            began = trio.current_time()
             await trio.to_thread.run_sync(node.kill)
             errors: dict[str, Exception] = {}
-            began = trio.current_time()
 
             async def ask(name: str, operation: Operation) -> None:
                 try:
