@@ -359,7 +359,8 @@ class Membership:
     async def _meet_server(self) -> None:
         """See whether the server of turns was started again, which may be another one than the board's.
 
-        What was said of a start stays true. The heartbeat does not wait for that server for long.
+        What was said of a start stays true. The heartbeat does not wait for that server for long, unless it
+        stops answering while a pause is said again: that is committed or not, as one step.
         """
         if self._meet is None:
             return

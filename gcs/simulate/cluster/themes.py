@@ -31,7 +31,7 @@ _STRIKES: Final = (
 _GONE_AGAIN_S: Final = (0.3, 3.0)
 """One that has come is told to leave so soon."""
 _SOON_S: Final = 2.0
-"""For so long at most nobody who has a turn by a lease stops using it."""
+"""Redis is back so soon that who has a turn still uses it."""
 
 
 def _struck(random: Random, moments: Sequence[Moment], there: int, from_s: float) -> list[Fault]:
