@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, MutableSequence, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -130,17 +130,7 @@ def _fast_place() -> str | None:
 def _be_deterministic(seed: int) -> None:
     """Have trio's scheduler decide by the seed; it shuffles on purpose otherwise."""
     scheduler: Any = _run
-    scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True
-    scheduler._r = _Order(seed)
-
-
-class _Order(Random):
-    """In which order tasks run that can run at the same time; mostly there is one."""
-
-    def shuffle(self, x: MutableSequence[Any]) -> None:
-        """As `Random.shuffle`, and the same chance."""
-        if len(x) > 1:
-            super().shuffle(x)
+    scheduler._r = Random(seed)
 
 
 class Trial:
