@@ -34,17 +34,34 @@ class Server:
     names: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
 
+async def _until(event: trio.Event, seconds: float) -> None:
+    with trio.move_on_after(max(0.0, seconds)):
+        await event.wait()
+
+
 class MemoryBackend:
     """One client's view of one bag."""
 
-    def __init__(self, server: Server, space: str, nursery: trio.Nursery, *, at_once: bool = False) -> None:
-        """A step is done `at_once` for one that has let others run just before it."""
-        self._at_once = at_once
+    def __init__(
+        self,
+        server: Server,
+        space: str,
+        nursery: trio.Nursery,
+        *,
+        at_once: bool = False,
+        until: Callable[[trio.Event, float], Awaitable[None]] = _until,
+    ) -> None:
+        """A step is done `at_once` for one that has let others run just before it.
+
+        `until` waits for an event, but not for longer than some seconds.
+        """
+        self._at_once, self._until = at_once, until
         self._bag = server.bags[space]
         self._names = server.names
         self._nursery = nursery
         self._closed = False
-        self._lines: set[trio.lowlevel.ParkingLot] = set()
+        self._waiting: set[Callable[[], None]] = set()
+        """How to have those look who wait."""
         self.unreadable = 0
 
     async def out(self, items: Sequence[Item], fence: Fence | None) -> None:
@@ -137,8 +154,8 @@ class MemoryBackend:
     def close(self) -> None:
         """Send those away who still wait; nothing else is kept for a client."""
         self._closed = True
-        for line in self._lines:
-            line.unpark()
+        for stir in self._waiting:
+            stir()
 
     async def _step(self) -> None:
         """Be cancelled, or let others run, before the step, not after it: nothing is taken and then lost."""
@@ -156,20 +173,24 @@ class MemoryBackend:
     async def _wait(self, name: bytes, template: Template, terms: Terms | None) -> Delivery:
         """Stand in line until a tuple is handed over; leaving the line gives back what was."""
         result: list[Delivery] = []
-        line = trio.lowlevel.ParkingLot()
+        stirred = trio.Event()
+
+        def stir() -> None:
+            stirred.set()
 
         def hand(delivery: Delivery) -> bool:
             result.append(delivery)
-            line.unpark()
+            stir()
             return True
 
-        self._bag.waiters.append(Waiter(name, template, terms, hand, line.unpark))
-        self._lines.add(line)
+        self._waiting.add(stir)
+        self._bag.waiters.append(Waiter(name, template, terms, hand, stir))
         try:
             while not result:
                 due = self._bag.next_due()
-                with trio.CancelScope(deadline=math.inf if due is None else due):
-                    await line.park()
+                left_s = math.inf if due is None else due - trio.current_time()
+                await self._until(stirred, left_s)
+                stirred = trio.Event()
                 if self._closed and not result:
                     raise ClientClosed("this client is closed")
                 self._bag.sweep(trio.current_time())
@@ -177,7 +198,7 @@ class MemoryBackend:
             self._bag.release(name, trio.current_time(), counted=False)
             raise
         finally:
-            self._lines.discard(line)
+            self._waiting.discard(stir)
         return result[0]
 
 

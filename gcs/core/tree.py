@@ -21,7 +21,7 @@ import bisect
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -42,6 +42,9 @@ KEY_SAMPLE: Final = 4096
 
 _STEP = re.compile(r"[\x01-\x04][^\x01-\x04]*")
 _Value = TypeVar("_Value")
+_WORDS: Final = frozenset({str})
+_WHOLE: Final = frozenset({int})
+_NUMBERS: Final = frozenset({int, float})
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,21 +313,21 @@ class Expansion:
         root = Node("")
         for prefix, cuts, hot, sample in state["nodes"]:
             node = _spell_out(root, prefix)
-            if node.prefix != prefix or cuts != tuple(sorted({*_all(str, cuts)})):
+            if node.prefix != prefix or cuts != tuple(sorted({*_all(_WORDS, cuts)})):
                 raise ValueError("no node")
             node.cuts = cuts
             capacity, total, error, counts = hot
-            _all(str, counts)
-            _all(int, (capacity, total, error, *counts.values()))
+            _all(_WORDS, counts)
+            _all(_WHOLE, (capacity, total, error, *counts.values()))
             node.hot = Frequent(capacity, dict(counts), total, error)
             node.sample = _sample(*sample)
         made = cls(root)
         count = len(made.superpages)
         made.visits, made.queued, made.done = (
-            list(_all((int, float), state[name], count)) for name in ("visits", "queued", "done")
+            list(_all(_NUMBERS, state[name], count)) for name in ("visits", "queued", "done")
         )
         made.links = {(a, b): n for a, b, n in state["links"]}
-        _all((int, float), made.links.values())
+        _all(_NUMBERS, made.links.values())
         for gatherer, table in state["rates"].items():
             for number, pages, seconds in table:
                 made.add_rate(gatherer, number, pages, seconds)
@@ -389,18 +392,16 @@ def _spell_out(root: Node, prefix: str) -> Node:
 
 def _sample(capacity: int, total: int, limit: float, ranked: Sequence[tuple[float, str]]) -> Sample:
     """A sample that was stored; raises for what is none."""
-    _all(str, [value for _, value in ranked])
-    _all(int, (capacity, total))
+    _all(_WORDS, [value for _, value in ranked])
+    _all(_WHOLE, (capacity, total))
     if len(ranked) > capacity:
         raise ValueError("no sample")
     return Sample.restore(capacity, total, float(limit), ranked)
 
 
-def _all(
-    kind: type | tuple[type, ...], values: Collection[_Value], count: int | None = None
-) -> Collection[_Value]:
+def _all(kinds: Set[type], values: Collection[_Value], count: int | None = None) -> Collection[_Value]:
     """These values; raises if there is one of another type, or another number of them."""
-    if not all(issubclass(found, kind) for found in set(map(type, values))):
+    if not {*map(type, values)} <= kinds:
         raise TypeError("another type")
     if count is not None and len(values) != count:
         raise ValueError("another length")

@@ -143,12 +143,15 @@ class Timetable(ABC):
         return self.every_s
 
     def _balanced(self) -> float:
-        counts = [(grade, n) for grade, n in self._counts.items() if n]
+        counts = [(_SCALE[grade], n) for grade, n in self._counts.items() if n]
+        least_s, most_s = self.least_s, self.most_s
         budget = max(self.pages / self.every_s - self._others_per_s, self.pages / self.most_s)
         low, high = _LOWEST, _HIGHEST
         for _ in range(_HALVINGS):
             middle = math.sqrt(low * high)
-            visits = sum(n / self.interval_at(grade, middle) for grade, n in counts)
+            visits = 0.0
+            for scale, n in counts:  # as `interval_at`, which would take most of the time here
+                visits += n / min(max(middle * scale, least_s), most_s)
             low, high = (middle, high) if visits > budget else (low, middle)
         return high
 

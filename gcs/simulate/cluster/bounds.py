@@ -37,6 +37,8 @@ class Sizes:
     batch: int = writer.BATCH
     held_bytes: int = intake.HELD_BYTES
     bundles: int = clerk.AT_ONCE
+    fingerprints: int = 1 << 12
+    """Several times as many as the webs have pages; the usual table is 4 MB that every start goes through."""
     subtrees: int = 20_000
     rows: int = findings._TABLE
     hosts: int = findings._HOSTS
@@ -85,6 +87,7 @@ _CONSTANTS: Final = {
 _DEFAULTS: Final = {
     "remembered": (links.Targets, "remembered"),
     "awake": (frontier.Frontier, "awake"),
+    "fingerprints": (traps.Novelty, "fingerprints"),
     "subtrees": (traps.Novelty, "subtrees"),
 }
 

@@ -325,6 +325,7 @@ class HelperMachine(Machine):
                     lambda _: desk.summaries,
                     self.badge,
                     slots=self._slots,
+                    plugins=READERS,
                     world=self.world,
                 )
                 nursery.start_soon(self._say, desk)

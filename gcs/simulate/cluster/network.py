@@ -139,7 +139,8 @@ class Link:
         """A client on this machine."""
 
         def opened(name: str) -> LinkedBackend:
-            return LinkedBackend(MemoryBackend(self.redis.server, name, nursery, at_once=True), self)
+            there = MemoryBackend(self.redis.server, name, nursery, at_once=True, until=self._world.until)
+            return LinkedBackend(there, self)
 
         return Spaces(opened)
 
