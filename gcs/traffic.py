@@ -37,4 +37,4 @@ class Traffic:
 
 def size_of(fields: tuple[object, ...]) -> int:
     """The bytes of a tuple's values: texts and bytes by their length, numbers as eight."""
-    return sum(len(each) if isinstance(each, str | bytes) else _NUMBER_BYTES for each in fields)
+    return sum([len(each) if isinstance(each, str | bytes) else _NUMBER_BYTES for each in fields])

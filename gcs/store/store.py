@@ -103,6 +103,8 @@ class Store:
         self._failed: Plan | None = None
         self._archived = 0
         self._status = self._read_status()
+        self._outboxes: tuple[Mapping[str, Numbers], Mapping[str, Outbox]] = ({}, {})
+        """What waits for others, by the numbers that it was reckoned from."""
         self._log = AppendOnly(directory / _LOG_FILE, self._status.log)
         archive.restore(self._status.archive)
         segments.restore(self._status.journal)
@@ -334,9 +336,12 @@ class Store:
         """The mean of what the last ranking says of new URLs of a host, of so many at most."""
         return priorities.mean_new(self._database, host, most)
 
-    def outboxes(self) -> dict[str, Outbox]:
+    def outboxes(self) -> Mapping[str, Outbox]:
         """What waits for others, by receiver; one from which all has gone is there too."""
-        return {to: numbers.waiting for to, numbers in self._status.outboxes.items()}
+        numbers = self._status.outboxes
+        if self._outboxes[0] is not numbers:  # a commit that changes something gives new ones
+            self._outboxes = numbers, {to: each.waiting for to, each in numbers.items()}
+        return self._outboxes[1]
 
     @property
     def waiting_bytes(self) -> int:
