@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from gcs.fetch.outcome import Origin
 from gcs.fetch.robots import Inquiry
 from gcs.gatherer.frontier import Frontier
 from gcs.gatherer.territory import Alone
+from gcs.gatherer.under_way import UnderWay
 from gcs.store.records import Batch, Finished, Found, State, host_of
 from gcs.store.store import Store
 from gcs.world import World
@@ -308,3 +310,28 @@ def test_what_is_put_back_wakes_no_host_for_which_there_is_no_place(parts: Parts
     store.give_back([job.queued.key])
     frontier.drop(errand, host, 0.0)
     assert sorted(fetch_all(frontier, bench, store)) == ["http://a.test/1", "http://b.test/1"]
+
+
+def test_what_is_taken_again_before_it_is_settled_stays_under_way(parts: Parts) -> None:
+    """It is queued again as soon as a batch is written, of which nobody may know yet."""
+    store, bench = parts
+    frontier = Frontier(store, bench)
+    visitor: Any = None
+    under_way = UnderWay(store, frontier, visitor, lambda _: None, budget=None, epoch=int, clock=float)
+    (host,) = queue(store, "http://a.test/1")
+    url = key("http://a.test/1")
+    for now in (0.0, 1.0):
+        frontier.wake([host], now)
+        while (found := frontier.unlocated()) is not None:
+            frontier.located(found, (), now)
+        taken = frontier.take(now)
+        assert taken is not None
+        turn, site = taken
+        assert under_way.next_job(site, now) is not None
+        bench.done(turn, now)
+        store.commit(Batch(finished=[Finished(key=url, state=State.QUEUED, status=503, at=now, attempts=1)]))
+    under_way.settled([url])
+    assert list(under_way) == [url]
+    for _ in range(2):  # what was not taken here may be settled too
+        under_way.settled([url])
+        assert not list(under_way)

@@ -7,6 +7,7 @@ something forbids it.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -42,7 +43,8 @@ class UnderWay:
         self._store, self._frontier, self._visitor = store, frontier, visitor
         self._judged, self._clock, self._epoch = judged, clock, epoch
         self._budget = budget or math.inf
-        self._keys: set[str] = set()
+        self._keys: Counter[str] = Counter()
+        """How often each was taken: once more if it was queued again, and taken, before it was settled."""
 
     def __contains__(self, key: str) -> bool:
         return key in self._keys
@@ -56,13 +58,20 @@ class UnderWay:
 
     def settled(self, keys: Iterable[str]) -> None:
         """The outcomes of these are on disk."""
-        self._keys.difference_update(keys)
+        for key in keys:
+            self._let_go(key)
+
+    def _let_go(self, key: str) -> None:
+        if self._keys[key] > 1:
+            self._keys[key] -= 1
+        else:
+            del self._keys[key]
 
     def next_job(self, site: Site, now: float, *, only_new: bool = False) -> Job | None:
         """The next URL of a host, whatever it is; None when it has no more."""
         job = self._frontier.next_job(site, now, only_new=only_new)
         if job is not None:
-            self._keys.add(job.queued.key)
+            self._keys[job.queued.key] += 1
         return job
 
     def next_allowed(self, site: Site, rules: Rules, now: float, *, only_new: bool = False) -> Job | None:
@@ -100,7 +109,7 @@ class UnderWay:
     def put_back(self, job: Job) -> None:
         """Queue a URL again of which nothing has come."""
         key = job.queued.key
-        self._keys.discard(key)
+        self._let_go(key)
         if job.again is not None:
             self._store.put_back_visits([key])
         elif not self._frontier.put_first(job):
@@ -126,5 +135,5 @@ class UnderWay:
     def fail_some(self, now: float) -> None:
         """Let pages fail that are due again at hosts that were given up, some at a time."""
         for again, cause in self._frontier.given_up.take(DROPPED_AT_ONCE):
-            self._keys.add(again.queued.key)
+            self._keys[again.queued.key] += 1
             self._judged(self._visitor.lost(Job.revisit(again), cause, now))
