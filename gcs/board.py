@@ -95,6 +95,8 @@ class Pulse:
     """Whether it has seen that all is done."""
     met: int = 0
     """The start of the server of turns, if it relies on no lease that this may have forgotten."""
+    board_start: int = 0
+    """The start of the board's server that it knows of; 0 while it may be about to follow another charter."""
     activity: int = 0
     forget_after_s: float = 0.0
     """It stops fetching before it has been silent for so long; nobody forgets it sooner."""

@@ -105,7 +105,7 @@ def test_half_a_hand_over(tmp_path: Path) -> None:
             assert here.node.holdings.pieces(Standing.COMING)
             leader = Leader(here.node, here.board, here.membership, here.exchange)
             own = Account.from_bytes(await leader.account())
-            theirs = Account(replace(own.report, gatherer="C"), [])
+            theirs = Account(replace(own.report, gatherer="C"), [], 0)
             alive = {each: Member(each, 1, Pulse(each, "x", epoch=2), 0.0) for each in (me, "C")}
             charter = leader._planned(3, [], {me: own, "C": theirs}, alive, {"S"})
             assert (charter.destroyed, charter.lost) == (["S"], [("", None)])

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
@@ -47,7 +48,7 @@ from gcs.gatherer.turns import say_private
 from gcs.gatherer.upkeep import Upkeep
 from gcs.gatherer.visit import Visitor
 from gcs.leader.leader import Leader
-from gcs.leader.reports import Account
+from gcs.leader.reports import UNDECIDED, Account
 from gcs.store import mail, moving
 from gcs.store.errors import DiskFull
 from gcs.store.records import Batch, Finished, Found, State, host_of
@@ -55,7 +56,7 @@ from gcs.store.store import Store
 from gcs.summary import plugins
 from tests import scripted, servers
 from tests.test_fetch import until
-from tuplespace import Limits, Unavailable, election, memory
+from tuplespace import Limits, Tenure, Unavailable, election, memory
 
 EXPANSION = Expansion().to_bytes()
 ONE = key("http://h.example/only-a-knew")
@@ -470,7 +471,7 @@ def test_who_has_left_gets_nothing(tmp_path: Path) -> None:
             await here.node.adopt(here.charter(1, me, members={me: "me", "L": "L"}))
             leader = Leader(here.node, here.board, here.membership, here.exchange)
             own = Account.from_bytes(await leader.account())
-            theirs = Account(replace(own.report, gatherer="A"), [])
+            theirs = Account(replace(own.report, gatherer="A"), [], 0)
             members = {
                 me: Member(me, 1, Pulse("me", "x", epoch=1), 0.0),
                 "A": Member("A", 1, Pulse("A", "x", epoch=1, standing="left"), 0.0),
@@ -720,6 +721,108 @@ def test_no_plan_before_all_are_heard_again(tmp_path: Path, monkeypatch: pytest.
                 await membership.looked.wait()
                 await membership.looked.wait()
                 assert membership.is_settled() is is_heard
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_no_plan_before_all_know_of_a_start_of_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis may have lost a plan unnoticed; a heartbeat that was made before may be written after that."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            membership, beats = here.membership, count(1)
+
+            async def look(known: int) -> bool:
+                await here.board.beat("A", next(beats), Pulse("A", "x", board_start=known))
+                await membership._look_around()
+                await membership._look_around()
+                return membership.is_settled()
+
+            first = (await here.board.space.tenure()).start
+            assert await look(0)
+            monkeypatch.setattr(
+                here.board.space, "tenure", AsyncMock(return_value=Tenure(1.0, from_nothing=False, start=7))
+            )
+            assert not await look(first)
+            assert await look(7)
+            assert membership.pulse().board_start == 7
+            with here.node.deciding():
+                assert membership.pulse().board_start == 0
+
+    trio.run(run)
+
+
+def test_a_plan_that_somebody_reports_to_follow_is_not_replaced(tmp_path: Path) -> None:
+    """Though no heartbeat says so yet; and who is about to follow another one says that it cannot tell."""
+
+    async def run(followed: int) -> None:
+        async with (
+            gatherer(tmp_path / str(followed), rebalance={"deadline_s": 5.0}) as here,
+            trio.open_nursery() as nursery,
+        ):
+            me = here.node.id
+            members = {me: "me", "A": "A"}
+            await here.node.adopt(here.charter(1, me, members=members))
+            await here.board.beat("A", 1, Pulse("A", "x", epoch=1))
+            nursery.start_soon(here.membership.run)
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+            while not (here.membership.members.keys() == members.keys() and here.membership.is_settled()):
+                await here.membership.looked.wait()
+
+            async def report() -> None:
+                own = Account.from_bytes(await leader.account())
+                while boards.CALL not in (now := await here.board.now()):
+                    await here.membership.looked.wait()
+                theirs = Account(replace(own.report, gatherer="A"), [], followed)
+                await here.board.report(now[boards.CALL][0], "A", theirs.to_bytes())
+
+            nursery.start_soon(report)
+            with trio.fail_after(60):
+                made = await leader.lead([Wish("operator", "somebody")])
+            assert (made is not None) == (followed == 1)
+            nursery.cancel_scope.cancel()
+
+    for followed in (1, 2, UNDECIDED):
+        trio.run(run, followed)
+
+
+def test_who_is_about_to_follow_a_plan_reports_that(tmp_path: Path) -> None:
+    """What it holds by the one before may not be so for long."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+            await here.node.adopt(here.charter(3, here.node.id))
+            assert Account.from_bytes(await leader.account()).epoch == 3
+            with here.node.deciding():
+                assert Account.from_bytes(await leader.account()).epoch == UNDECIDED
+
+    trio.run(run)
+
+
+def test_a_lost_plan_does_not_hold_up_the_heartbeat(tmp_path: Path) -> None:
+    """Who has it beats, and answers, while another one leads; and puts it up when that one does not."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            await here.node.adopt(here.charter(1, here.node.id))
+            answered: list[int] = []
+            here.membership._answer = answered.append
+            async with election(here.board.space, boards.LEADER) as other:
+                nursery.start_soon(here.membership.run)
+                nursery.start_soon(here.membership.remind)
+                await here.membership.looked.wait()
+                await here.board.put_up(boards.CALL, other.token, b"", fence=other.fence)
+                with trio.fail_after(60):
+                    while not answered:
+                        await here.membership.looked.wait()
+                assert answered == [other.token]
+                assert boards.CHARTER not in await here.board.now()
+            with trio.fail_after(60):
+                while boards.CHARTER not in await here.board.now():
+                    await here.membership.looked.wait()
+            assert (await here.board.now())[boards.CHARTER][0] == 1
             nursery.cancel_scope.cancel()
 
     trio.run(run)

@@ -111,6 +111,19 @@ FOUND = {
         Fault(22.480377783287867, Kind.FULL, DOER, 3.9181289112343456, Moment.END, 1.0150276887298566),
         Fault(41.09578145182631, Kind.CUT, 2, 3.9908934014700628),
     ),
+    201511: (
+        Fault(0.0, Kind.SHARE, 6, 10.892824922738264),
+        Fault(5.721470503174051, Kind.FORGET, 4, 2.1676405068666993, Moment.PLAN),
+        Fault(8.52831795002998, Kind.FORGET, 0, 0.9361439164807646, Moment.TURN, 0.10188682124004378),
+        Fault(10.021629474496928, Kind.REDIS, DOER, 7.290365345467423, Moment.CALL),
+        Fault(33.653262277633985, Kind.JOIN, 1, 1.7396635219656478),
+    ),
+    204893: (
+        Fault(2.6167058837385015, Kind.STALL, 0, 1.7567734002387672),
+        Fault(15.74896655473718, Kind.SLOW, 0, 8.446178051130762),
+        Fault(17.438761223378204, Kind.BUSY, 0, 1.9475822563953622),
+        Fault(17.864720032798047, Kind.LOSSY, DOER, 5.298271574873752, Moment.CALL, 0.27676509092998136),
+    ),
 }
 """Seeds that broke a promise once, with what went wrong: seeds alone mean something else when faults do."""
 SMALL = Cast(gatherers=3, helpers=1, pages=60)

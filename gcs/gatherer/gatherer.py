@@ -133,6 +133,7 @@ class Gatherer:
             membership.follow,
             membership.conclude,
             membership.end_calls,
+            membership.remind,
             exchange.send,
             exchange.receive,
             exchange.forget,

@@ -31,7 +31,7 @@ from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.node import Node, Received
 from gcs.gatherer.statistics import Statistics
 from gcs.gatherer.turns import PRIVATE
-from tuplespace import Fenced, TupleSpaceError, election
+from tuplespace import Fenced, Tenure, TupleSpaceError, election
 
 _IDLE_S: Final = 3.0
 _MUCH: Final = 100
@@ -74,6 +74,8 @@ class Membership:
         self._node, self._board, self._exchange, self._answer = node, board, exchange, answer
         self._meet, self._met, self._met_at = meet, 0, math.inf
         self._looked_at = -math.inf
+        self._tenure, self._is_restarted = Tenure(), False
+        """That of the board's server, and whether it has been started since it was first seen here."""
         self._heard: set[str] = set()
         """All that this process has ever heard of."""
         self.members: dict[str, Member] = {}
@@ -91,6 +93,8 @@ class Membership:
         self._call_from = (0, math.inf)
         """The token of a call that came after the end, and since when it is known."""
         self._forsaken = trio.Event()
+        self._forgotten = trio.Event()
+        """Set when Redis has lost the charter that is followed here."""
         self._ended_from = math.inf
         """Since when every heartbeat says that the end was seen here."""
         self._asked: dict[str, float] = {}
@@ -201,9 +205,12 @@ class Membership:
     def is_settled(self) -> bool:
         """Whether all that are not lost follow the same charter, and no range is on its way between them.
 
-        Not before all were heard again, if Redis was out of reach: it may have lost what they said last.
+        Not before all were heard again, if Redis was out of reach: it may have lost what they said last. If
+        it was started, which need not be noticed, it may have lost a charter that somebody follows by now:
+        so not before all have known of that start when they spoke.
         """
         lost, epoch = self.lost(), self._node.epoch
+        may_have_lost = self._is_restarted or not self._tenure.from_nothing
         if (self._unheard & self._seen.keys()) - lost:
             return False
         charter = self._node.charter
@@ -213,6 +220,8 @@ class Membership:
             if member is None:
                 return False
             pulse = member.pulse
+            if may_have_lost and pulse.board_start != self._tenure.start:
+                return False
             if pulse.standing == "joining" and not pulse.epoch:
                 continue
             if pulse.epoch != epoch or any(peer not in lost for peer in (*pulse.leaving, *pulse.coming)):
@@ -296,6 +305,7 @@ class Membership:
             quiet=node.is_quiet(),
             ended=node.finished,
             met=self._met,
+            board_start=self._tenure.start if node.is_decided else 0,
             activity=node.crawl.activity,
             forget_after_s=node.config.member.forget_after_s,
             leaving=dict(leaving),
@@ -329,7 +339,9 @@ class Membership:
         said_at = trio.current_time()
         self._beat_s = said_at - began
         self._ended_from = min(self._ended_from, said_at) if pulse.ended else math.inf
-        looked_at = trio.current_time()
+        looked_at, tenure = trio.current_time(), await self._board.space.tenure()
+        self._is_restarted |= self._tenure.start not in (0, tenure.start)
+        self._tenure = tenure
         self.members = await self._board.members()
         self._looked_at = looked_at
         self._heard |= self.members.keys()
@@ -418,7 +430,7 @@ class Membership:
         node = self._node
         epoch = now.get(boards.CHARTER, (0, b""))[0]
         if epoch < node.epoch:
-            await self._publish_again()
+            self._forgotten.set()
         token, what_for = now.get(boards.CALL, (0, b""))
         if token > max(self._called, node.epoch) and what_for != boards.OVER and not node.is_going:
             self._called = token
@@ -452,9 +464,10 @@ class Membership:
             self._news = trio.Event()
             epoch, (_, rulings) = self._newest
             try:
-                charter = await self._board.charter(epoch) if epoch > self._node.epoch else None
-                if charter is not None:
-                    await self._node.adopt(charter)
+                with self._node.deciding():
+                    charter = await self._board.charter(epoch) if epoch > self._node.epoch else None
+                    if charter is not None:
+                        await self._node.adopt(charter)
                 if rulings:
                     await self._node.obey(Rulings.from_bytes(rulings))
             except TupleSpaceError as error:
@@ -525,10 +538,25 @@ class Membership:
                     if (await self._board.now()).get(boards.CALL) == (token, b""):
                         await self._board.put_up(boards.CALL, token, boards.OVER, fence=leadership.fence)
 
+    async def remind(self) -> None:
+        """Put up the charter again when Redis has lost it, beside the heartbeat.
+
+        Somebody may lead a round who does not know of it, and must hear of it before that is over.
+        """
+        while True:
+            await self._forgotten.wait()
+            self._forgotten = trio.Event()
+            try:
+                await self._publish_again()
+            except TupleSpaceError as error:
+                self._node.log.warning("cannot put up the plan again", why=str(error))
+
     async def _publish_again(self) -> None:
         """Redis has an older charter, or none: it has lost this one."""
         charter = self._node.charter
         assert charter is not None
+        if (await self._board.now()).get(boards.CHARTER, (0, b""))[0] >= charter.epoch:
+            return
         try:
             await self._board.publish(charter, is_elected=False)
         except Fenced:

@@ -11,7 +11,8 @@ import bisect
 import math
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -116,6 +117,7 @@ class Node:
         self.holdings = Holdings.from_bytes(held) if held else Holdings()
         self.on_disk = (self.epoch, self.holdings)
         """The epoch and the holdings that a restart would find: all that others are told."""
+        self._undecided = 0
         resend = store.get_meta(RESEND)
         self.resend: list[Range] = [(a, b) for a, b in msgpack.unpackb(resend)] if resend else []
         origins, refetch = store.get_meta(ORIGINS), store.get_meta(REFETCH)
@@ -363,6 +365,20 @@ class Node:
         return trio.current_time() - self.adopted_at >= cooldown_s
 
     # Changes
+
+    @contextmanager
+    def deciding(self) -> Iterator[None]:
+        """While a charter is made or read that may be followed then, even if Redis has lost it by then."""
+        self._undecided += 1
+        try:
+            yield
+        finally:
+            self._undecided -= 1
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the charter on disk is the one that is followed, until somebody tells of another one."""
+        return not self._undecided and self.on_disk[0] == self.epoch
 
     async def adopt(self, charter: Charter) -> None:
         """Follow a charter from now on, if it is newer than the one in force; not when all is over here."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -25,7 +26,7 @@ from gcs.domains import registered_domain
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import Node
-from gcs.leader.reports import Account, by_site, levels
+from gcs.leader.reports import UNDECIDED, Account, by_site, levels
 from tuplespace import Leadership, LeadershipLost, TupleSpaceError, election
 
 AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", OPERATOR})
@@ -78,7 +79,8 @@ class Leader:
             crossing=(self._exchange.crossing[0], self._exchange.crossing[1]),
         )
         pieces = node.on_disk[1].pieces(Standing.HELD, Standing.LEAVING, Standing.COMING)
-        return Account(report, [(piece.start, piece.end) for piece in pieces]).to_bytes()
+        epoch = node.epoch if node.is_decided else UNDECIDED
+        return Account(report, [(piece.start, piece.end) for piece in pieces], epoch).to_bytes()
 
     async def answer(self, token: int) -> None:
         """Report to a leader."""
@@ -159,29 +161,37 @@ class Leader:
         is a newer charter only if Redis has lost its last second; those who follow it tell so by the end.
         """
         node = self._node
-        async with election(self._board.space, boards.LEADER, lease=_LEASE_S, floor=node.epoch) as leadership:
-            charter = None
-            try:
-                charter = await self._agreed(leadership, wishes, dry=dry)
-            finally:
+        with ExitStack() as decision:
+            async with election(
+                self._board.space, boards.LEADER, lease=_LEASE_S, floor=node.epoch
+            ) as leadership:
+                charter = None
+                try:
+                    charter = await self._agreed(leadership, wishes, dry=dry)
+                finally:
+                    if charter is None or dry:
+                        # Those who stayed for a new plan, though the end was declared, may go.
+                        await self._board.put_up(
+                            boards.CALL, leadership.token, boards.OVER, fence=leadership.fence
+                        )
                 if charter is None or dry:
-                    # Those who stayed for a new plan, though the end was declared, may go.
-                    await self._board.put_up(
-                        boards.CALL, leadership.token, boards.OVER, fence=leadership.fence
-                    )
-            if charter is None or dry:
-                return charter
-            await self._board.publish(charter)
-            self.rounds["published"] += 1
-            node.log.info(
-                "published a plan",
-                epoch=charter.epoch,
-                reason=charter.reason,
-                members=len(charter.members),
-                moved=round(charter.forecast.get("moved", 0)),
-            )
-        await node.adopt(charter)
+                    return charter
+                decision.enter_context(node.deciding())
+                await self._publish(charter)
+            await node.adopt(charter)
         return charter
+
+    async def _publish(self, charter: Charter) -> None:
+        """Let a charter be in force."""
+        await self._board.publish(charter)
+        self.rounds["published"] += 1
+        self._node.log.info(
+            "published a plan",
+            epoch=charter.epoch,
+            reason=charter.reason,
+            members=len(charter.members),
+            moved=round(charter.forecast.get("moved", 0)),
+        )
 
     async def _agreed(self, leadership: Leadership, wishes: Sequence[Wish], *, dry: bool) -> Charter | None:
         """A charter that may be published, by what all have reported; None if none is to be made now."""
@@ -199,6 +209,8 @@ class Leader:
         reasons = sorted({wish.reason for wish in wishes})
         node.log.info("leads a round", token=leadership.token, reasons=reasons)
         accounts = await self._collect(leadership, boards.DRY if dry else b"")
+        if not {each.epoch for each in accounts.values()} <= {0, node.epoch}:
+            return None  # somebody follows a plan that Redis has lost, or is about to
         members, lost = dict(self._membership.members), self._membership.lost()
         plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)
         charter = await node.world.offload(plan)

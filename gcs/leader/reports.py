@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
@@ -16,14 +16,17 @@ from gcs.core.urls import AFTER, PATH
 from gcs.store.records import HostCounts
 
 Range = tuple[str, str | None]
+UNDECIDED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A report, and what its gatherer has rows of."""
+    """A report, what its gatherer has rows of, and by which charter."""
 
     report: Report
     holds: Sequence[Range]
+    epoch: int
+    """That of the charter; UNDECIDED if it may be about to follow another one."""
 
     def to_bytes(self) -> bytes:
         """As it is sent."""
@@ -38,6 +41,7 @@ class Account:
                 "together": list(report.together),
                 "cap": report.cap,
                 "holds": list(self.holds),
+                "epoch": self.epoch,
             }
         )
         return packed
@@ -46,8 +50,8 @@ class Account:
     def from_bytes(cls, data: bytes) -> Account:
         """What `to_bytes` gave."""
         said: dict[str, Any] = msgpack.unpackb(data, use_list=False)
-        holds = said.pop("holds")
-        return cls(Report(**said), [(start, end) for start, end in holds])
+        holds, epoch = said.pop("holds"), said.pop("epoch")
+        return cls(Report(**said), [(start, end) for start, end in holds], epoch)
 
 
 def levels(expansion: bytes, hosts: Iterable[HostCounts]) -> bytes:
