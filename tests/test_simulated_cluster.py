@@ -23,9 +23,11 @@ from gcs.gatherer import writer
 from gcs.gatherer.links import Targets
 from gcs.simulate.cluster import bounds, promises, visits
 from gcs.simulate.cluster.campaign import Cast, Player, Result, play_all, shrunk
+from gcs.simulate.cluster.command import told
 from gcs.simulate.cluster.faults import DOER, OF_HOSTS, Fault, Kind, Moment
 from gcs.simulate.cluster.fetching import Server, web_of
 from gcs.simulate.cluster.lies import LIE, Lies
+from gcs.simulate.cluster.trace import BROKEN
 from gcs.simulate.web import Web
 from gcs.store.records import Remembered, Row, State
 from tests.planted import Misfit, copied, planted
@@ -198,6 +200,20 @@ def test_a_broken_promise_is_noticed_and_made_short(monkeypatch: pytest.MonkeyPa
     said = CliRunner().invoke(cli.main, ["simulate", "cluster", *words.split()])
     assert said.exit_code == 9
     assert f"To repeat it: gcs simulate cluster {words}" in said.output
+
+
+def test_the_events_are_shown_that_came_before_a_promise_was_broken() -> None:
+    """Not those at the end, if it was seen to be broken before: they have nothing to do with it."""
+    before, after = [f"event {n}." for n in range(60)], [f"later {n}." for n in range(60)]
+    result = Result(1, [], ["at 1.000: something"], 9.0, 1, 1, [*before, f"1.000 {BROKEN} something", *after])
+    shown = told(SMALL, result)
+    assert "event 59." in shown
+    assert BROKEN in shown
+    assert "event 9." not in shown
+    assert "later" not in shown
+    at_the_end = told(SMALL, replace(result, trace=[*before, *after]))
+    assert "later 59." in at_the_end
+    assert "later 9." not in at_the_end
 
 
 def test_schedules_depend_on_nothing_but_the_seed() -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,7 @@ from gcs.errors import ExitCode
 from gcs.settings import duration_s
 from gcs.simulate.cluster.campaign import Cast, Player, Result, play_all, shrunk
 from gcs.simulate.cluster.faults import Kind
+from gcs.simulate.cluster.trace import BROKEN
 
 _SHOWN = 40
 
@@ -166,9 +167,15 @@ def told(cast: Cast, result: Result) -> str:
         *(f"  {violation}" for violation in result.violations),
     ]
     if result.violations:
-        lines += [f"    {line}" for line in result.trace[-_SHOWN:]]
+        lines += [f"    {line}" for line in _last(result.trace)]
         lines.append(f"To repeat it: {_command(cast, result)}")
     return "\n".join(lines)
+
+
+def _last(trace: Sequence[str]) -> Sequence[str]:
+    """The last events: those before a promise was first seen to be broken, if that was before the end."""
+    first = next((number for number, line in enumerate(trace) if BROKEN in line), len(trace) - 1)
+    return trace[max(0, first + 1 - _SHOWN) : first + 1]
 
 
 def _command(cast: Cast, result: Result) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ LOST_SHARE = 0.4
 LONG_WAY_S = 1.5
 SLOW_S = 3.0
 """What waits for a disk that is slow takes no longer."""
+LAG_S = 3.5
+"""An answer comes later by this at most, and still before anybody gives up waiting for it."""
 _SHARE_AT_MOST = 4
 _SYNCED_S = 0.5
 """A Redis that dies at a moment wrote to its disk so often, and has not since."""
@@ -113,6 +116,8 @@ class Disasters:
                 gatherer.disk.is_full = False
             case Kind.SLOW:
                 await self._slow_down(gatherer, for_s)
+            case Kind.LAG:
+                await self._lag([gatherer, *self._trial.helpers], for_s)
             case Kind.DRAIN if gatherer.gatherer is not None:
                 board, to = self._trial.board, gatherer.identity
                 await board.order(to, "drain", "drain", {}, within_s=_ORDERED_WITHIN_S)
@@ -141,6 +146,13 @@ class Disasters:
         await trio.sleep(for_s)
         world.go_on()
         self.pauses.append((machine.name, began, trio.current_time()))
+
+    async def _lag(self, machines: Sequence[Machine], for_s: float) -> None:
+        for machine in machines:
+            machine.world.lag_s = LAG_S
+        await trio.sleep(for_s)
+        for machine in machines:
+            machine.world.lag_s = 0.0
 
     async def _slow_down(self, gatherer: GathererMachine, for_s: float) -> None:
         """Let its disk be slow; one that is slow for long is killed, while something waits for the disk."""

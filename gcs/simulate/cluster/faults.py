@@ -44,6 +44,8 @@ class Kind(StrEnum):
     """The disk of a gatherer is full for a while."""
     SLOW = "slow"
     """The disk of a gatherer is slow: what waits for it takes up to seconds. After long it is killed, too."""
+    LAG = "lag"
+    """What a gatherer fetches, or any helper, takes seconds to come: all else has to wait meanwhile."""
     JOIN = "join"
     """One more gatherer begins."""
     DRAIN = "drain"

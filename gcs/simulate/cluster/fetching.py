@@ -156,6 +156,8 @@ class SimulatedFetching:
         if answer is Reason.TIMEOUT:
             return _TIMEOUT_S
         own_s = (0.2 + self._world.random.random()) * _ANSWER_S
+        if self._world.lag_s:
+            own_s += (1 + self._world.random.random()) / 2 * self._world.lag_s
         return own_s + (answer.delay_s if isinstance(answer, Answer) else 0.0)
 
     def _note(self, began: float, takes_s: float, host: str, target: str, answer: Answer | Reason) -> None:

@@ -74,9 +74,9 @@ class Machine:
     @contextmanager
     def _living(self) -> Iterator[trio.CancelScope]:
         """One life; what a dead machine raises while it falls over is nobody's concern."""
-        before, offload_s = self.link, self.world.offload_s
+        before, offload_s, lag_s = self.link, self.world.offload_s, self.world.lag_s
         self.world = self._new_world()
-        self.world.offload_s = offload_s
+        self.world.offload_s, self.world.lag_s = offload_s, lag_s
         self.link = Link(self.name, self.world, self._redis, self._config.redis.timeout_s)
         self.link.is_cut, self.link.lossy, self.link.way_s = before.is_cut, before.lossy, before.way_s
         self.starts += 1

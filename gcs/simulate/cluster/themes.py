@@ -7,6 +7,7 @@ thing that gatherers do together, and what goes wrong just then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -32,6 +33,8 @@ _GONE_AGAIN_S: Final = (0.3, 3.0)
 """One that has come is told to leave so soon."""
 _SOON_S: Final = 2.0
 """Redis is back so soon that who has a turn still uses it."""
+_AGAIN_S: Final = (1.0, 6.0)
+"""So long after it has gone away, Redis does so again when somebody next takes a turn."""
 
 
 def _struck(random: Random, moments: Sequence[Moment], there: int, from_s: float) -> list[Fault]:
@@ -77,11 +80,21 @@ def _passing(random: Random, gatherers: int, _: int) -> list[Fault]:
 
 
 def _sharing(random: Random, _: int, hosts: int) -> list[Fault]:
-    """Redis forgets who has a turn that others want too."""
+    """Redis forgets who has a turn that others want too.
+
+    They want it for certain if it is started twice: after the first time hosts rest, and then all that waited
+    for one take turns at once. Who is slow needs the last of them for long.
+    """
     shared = Fault(0.0, Kind.SHARE, random.randrange(hosts), random.uniform(SHORTEST_S, LONGEST_S))
     after_s = random.uniform(0.0, random.choice(AFTERWARDS_S))
     at_s, for_s = random.uniform(FIRST_S, LAST_S[0]), random.uniform(SHORTEST_S, _SOON_S)
-    return [shared, Fault(at_s, Kind.FORGET, 0, for_s, Moment.TURN, after_s)]
+    forgets = Fault(at_s, Kind.FORGET, 0, for_s, Moment.TURN, after_s)
+    if random.random() < 0.5:
+        return [shared, forgets]
+    before = Fault(at_s, Kind.REDIS, 0, random.uniform(SHORTEST_S, _SOON_S))
+    again_s = at_s + random.uniform(*_AGAIN_S)
+    slow = Fault(again_s, Kind.LAG, DOER, LONGEST_S, Moment.TURN)
+    return [shared, before, slow, replace(forgets, at_s=again_s)]
 
 
 _THEMES: Final[Sequence[Callable[[Random, int, int], list[Fault]]]] = (_ending, _planning, _passing, _sharing)

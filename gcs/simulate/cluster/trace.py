@@ -12,6 +12,8 @@ import structlog
 import trio
 
 TRACED: Final = 400
+BROKEN: Final = "A PROMISE IS BROKEN:"
+"""What is noted when somebody sees that."""
 
 
 class Trace:

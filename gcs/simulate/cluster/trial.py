@@ -70,7 +70,6 @@ _SETTINGS: Final = (
     "store.pages=none",
     "store.keep_free=0B",
     "summary.level=links",
-    "member.heartbeat=2s",
     "member.forget_after=25s",
     "member.leave_when_finished=true",
     "exchange.again_after=3s",
@@ -160,7 +159,7 @@ class Trial:
         self._lies = Lies()
         self.gatherers = [self._gatherer(number) for number in range(plot.gatherers)]
         self.helpers = [self._helper(number) for number in range(plot.helpers)]
-        self.witness = Witness(self.config, self.sizes, self.redis, self.gatherers)
+        self.witness = Witness(self.config, self.sizes, self.redis, self.gatherers, self.trace)
         self.trace.listeners = {
             "finished": self.witness.declared,
             "published a plan": self.witness.published,
@@ -178,6 +177,7 @@ class Trial:
         chosen = {
             "fetch.concurrency": str(self._at_once),
             "fetch.delay": f"{self.delay_s}s",
+            "member.heartbeat": f"{Random(f'heartbeat {self.plot.seed}').choice([1, 2])}s",
             "rebalance.cooldown": f"{random.choice([5, 20])}s",
             "exchange.batch": random.choice(["1KiB", "64KiB"]),
             "exchange.in_redis": random.choice(["2KiB", "2MiB"]),

@@ -25,6 +25,7 @@ from gcs.gatherer.node import Node
 from gcs.simulate.cluster.bounds import Sizes, exceeded
 from gcs.simulate.cluster.machines import GathererMachine
 from gcs.simulate.cluster.network import Redis
+from gcs.simulate.cluster.trace import BROKEN, Trace
 from gcs.simulate.cluster.visits import LATE_S, has_visits, is_in_round, level_of, overdue
 from tuplespace import Event
 
@@ -41,9 +42,15 @@ class Witness:
     """Watches one run."""
 
     def __init__(
-        self, config: Config, sizes: Sizes, redis: Redis, gatherers: Sequence[GathererMachine]
+        self,
+        config: Config,
+        sizes: Sizes,
+        redis: Redis,
+        gatherers: Sequence[GathererMachine],
+        trace: Trace,
     ) -> None:
         self._config, self._sizes, self._redis, self._gatherers = config, sizes, redis, gatherers
+        self._trace = trace
         self.found: list[str] = []
         """Promises that were broken."""
         self._adopted: dict[str, int] = {}
@@ -63,6 +70,7 @@ class Witness:
 
     def _break(self, what: str) -> None:
         self.found.append(f"at {trio.current_time():.3f}: {what}")
+        self._trace.note(f"{BROKEN} {what}")
 
     # At moments
 

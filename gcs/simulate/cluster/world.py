@@ -32,6 +32,8 @@ class MachineWorld(World):
         self.is_alive = True
         self.offload_s = OFFLOAD_S
         """How long at most it takes to have something done beside everything else, such as by the disk."""
+        self.lag_s = 0.0
+        """How much later at most answers of the web come."""
         self._running = trio.Event()
         self._running.set()
         self._stops = 0
