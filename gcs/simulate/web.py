@@ -127,9 +127,9 @@ class Web:
         `port` is where every host listens (None: the scheme's own), `https` and `gzip` are shares of hosts. A
         plain web has only what any simple crawler can get through: pages, files, redirects, missing and
         forbidden ones. `slowness` scales all delays; 0 switches them off. With fewer links than MOST_LINKS a
-        page has at most so many beside those by which everything is found, and little text. The hosts of a web
-        that is `abroad` are in the domains of countries where their languages are spoken, those of others are
-        in `test`.
+        page has at most so many beside those by which everything is found, and little text. The hosts of a
+        web that is `abroad` are in the domains of countries where their languages are spoken, those of others
+        are in `test`.
         """
         self.seed, self.port, self.plain, self.slowness = seed, port, plain, slowness
         self._most_links = most_links
