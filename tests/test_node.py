@@ -1198,6 +1198,25 @@ class TestEnd:
 
         trio.run(run)
 
+    @pytest.mark.parametrize("done", [5, 0])
+    def test_one_that_came_when_all_was_done_ends(self, done: int, tmp_path: Path) -> None:
+        """Those who did it are gone, and lost by now; without them nothing would ever have been begun."""
+
+        async def run() -> None:
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                me = here.node.id
+                await here.node.adopt(here.charter(2, me, members={me: "me"}, departed=["A"]))
+                await here.board.beat("A", 1, Pulse("A", "x", epoch=1, quiet=True, facts={"done": done}))
+                nursery.start_soon(here.membership.run)
+                nursery.start_soon(here.membership.conclude)
+                with trio.move_on_after(60 if done else 0.5) as waiting:
+                    while boards.FINISHED not in await here.board.now():
+                        await here.membership.looked.wait()
+                assert waiting.cancelled_caught == (not done)
+                nursery.cancel_scope.cancel()
+
+        trio.run(run)
+
     def test_a_call_does_not_make_the_end_be_proven_again(self, tmp_path: Path) -> None:
         """It was declared once, and holds or not by what comes of the call."""
 

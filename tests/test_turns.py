@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pytest
 import trio
@@ -355,7 +355,18 @@ class Gatherer:
             self.bench.done(turn, trio.current_time())
 
 
-Make = Callable[[str, dict[str, int], dict[str, list[str]]], Gatherer]
+class Make(Protocol):
+    """Makes a gatherer that has some work, in a nursery of its own if one is given."""
+
+    def __call__(
+        self,
+        name: str,
+        work: dict[str, int],
+        addresses: dict[str, list[str]],
+        *,
+        nursery: trio.Nursery | None = None,
+    ) -> Gatherer:
+        """Make one."""
 
 
 @asynccontextmanager
@@ -370,7 +381,13 @@ async def together(
     async with memory.connect() as client:
         space = client.space("turns", index=INDEX)
 
-        def make(name: str, work: dict[str, int], addresses: dict[str, list[str]]) -> Gatherer:
+        def make(
+            name: str,
+            work: dict[str, int],
+            addresses: dict[str, list[str]],
+            *,
+            nursery: trio.Nursery | None = None,
+        ) -> Gatherer:
             now = trio.current_time
             turns = Turns(
                 *(space, FETCH, name, lambda _: True),
@@ -384,12 +401,12 @@ async def together(
             for host in work:
                 workbench.locate(host, addresses[host], host.partition(" ")[0])
                 workbench.wake(host, trio.current_time())
-            nursery.start_soon(turns.run)
+            (nursery or all_of_them).start_soon(turns.run)
             return Gatherer(name, turns, workbench, log, work)
 
-        async with trio.open_nursery() as nursery:
-            yield make, nursery, log, space
-            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as all_of_them:
+            yield make, all_of_them, log, space
+            all_of_them.cancel_scope.cancel()
 
 
 def check(log: list[tuple[float, str, str]], addresses: dict[str, list[str]]) -> None:
@@ -468,6 +485,26 @@ async def test_a_holder_that_dies() -> None:
         await make("a", {"h": 2}, {"h": ["1"]}).crawl()
     assert log[0][0] - began >= 20.0 + 3.0
     check(log, {"h": ["1"]})
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("is_lent", [True, False])
+async def test_a_holder_that_ends(is_lent: bool) -> None:
+    """A helper may still ask for it: then the turn comes back when the lease ends, and at once otherwise."""
+    async with together() as (make, _, log, _):
+        other = make("b", {"h": 1}, {"h": ["1"]})
+        async with trio.open_nursery() as ends:
+            lender = make("a", {"h": 1}, {"h": ["1"]}, nursery=ends)
+            while (turn := lender.bench.take(trio.current_time())) is None:  # noqa: ASYNC110 - as `crawl` does
+                await trio.sleep(0.05)
+            lender.bench.sent(turn, trio.current_time())
+            await trio.sleep(1.0)
+            if not is_lent:
+                lender.bench.done(turn, trio.current_time())
+            began = trio.current_time()
+            ends.cancel_scope.cancel()
+        await other.crawl()
+    assert (log[0][0] - began >= lender.turns._lease_s / 2) is is_lent
 
 
 @pytest.mark.virtual_time

@@ -487,6 +487,11 @@ class Workbench:
             self._offer(line, now)
             self._see_if_spent(line)
 
+    def is_under_way(self, line: str) -> bool:
+        """Whether somebody is asking in a line."""
+        known = self._by_key(line)
+        return known is not None and known.under_way > 0
+
     @property
     def is_used_unopened(self) -> bool:
         """Whether something is under way in a shared line that is not open, as it was not shared before."""

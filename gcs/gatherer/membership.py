@@ -688,8 +688,9 @@ class Membership:
         pulses = {each: member.pulse for each, member in members.items()}
         if not all(pulse.quiet and pulse.epoch == charter.epoch for pulse in pulses.values()):
             return None
-        knew = [*pulses.values(), *(self.members[each].pulse for each in ended)]
-        if not any(pulse.facts.get("done", 0) or pulse.facts.get("dropped", 0) for pulse in knew):
+        # Also by what those said who are gone: who came when they had done all would wait for ever.
+        facts = [member.pulse.facts for member in self.members.values()]
+        if not any(each.get("done", 0) or each.get("dropped", 0) for each in facts):
             return None  # it has not begun
         return {
             each: (members[each].beat, pulse.incarnation, pulse.activity, pulse.epoch)

@@ -5,12 +5,12 @@
     ("private",)                                         whoever uses this server has ended before it does
 
 A turn is leased. Who has it asks for at most `OPEN_S` or `OPEN_REQUESTS`, waits until nothing is under way,
-and puts it back with how it used the line. When somebody dies with it, it comes back as it was when the lease
-ends. While Redis is out of reach leases cannot be renewed: nothing is begun that could be sent after them.
-When Redis is started again it may have forgotten leases, with its last second, on which others rely. So
-nobody uses a turn but who has put it back there since, until all gatherers have said that they have met the
-server since its start, and rely on no lease that it does not know; or, if one says nothing, until all such
-leases have ended.
+and puts it back with how it used the line. When somebody dies with it, or ends while a helper may be asking
+there, it comes back as it was when the lease ends. While Redis is out of reach leases cannot be renewed:
+nothing is begun that could be sent after them. When Redis is started again it may have forgotten leases, with
+its last second, on which others rely. So nobody uses a turn but who has put it back there since, until all
+gatherers have said that they have met the server since its start, and rely on no lease that it does not know;
+or, if one says nothing, until all such leases have ended.
 
 A turn is made by whoever first finds no mark: mark and turn in one step. When two do so at once both look for
 the oldest mark afterwards, which is the same for both, and nobody ever takes the turn of another maker.
@@ -331,6 +331,10 @@ class Turns:
                 return
             self._wake()
             await spent.wait()
+        except trio.Cancelled:
+            if self.bench.is_under_way(line):
+                taken.leave()  # a helper may still be asking, for whoever ends here
+            raise
         finally:
             del self._held[line]
             free_at, distance_s = self.bench.shut(line, self._clock())

@@ -227,6 +227,21 @@ async def dead_letters_are_the_terms_of_a_take(stage: Stage) -> None:
     assert await second.inp("x", int) is None
 
 
+async def a_take_that_is_left_comes_back_when_its_lease_ends(stage: Stage) -> None:
+    """Nobody finds its tuples before, though the block is over; there is nothing left to commit."""
+    space = stage.space()
+    await space.out("x", 1)
+    began = trio.current_time()
+    async with space.take("x", int, lease=0.5) as taken:
+        taken.leave()
+        taken.give_back()
+        with raises(LeaseLost):
+            await taken.commit(out=[("y", 1)])
+    assert await space.inp("x", int) is None
+    assert await space.in_("x", int) == ("x", 1)
+    assert trio.current_time() - began >= 0.4
+
+
 async def a_closed_client_gives_back_in_the_end(stage: Stage) -> None:
     """What a client held when it was closed comes back when its leases end; its waiters leave the line."""
     space = stage.space()
@@ -346,6 +361,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     deliveries_are_counted,
     a_tuple_delivered_too_often_is_a_dead_letter,
     dead_letters_are_the_terms_of_a_take,
+    a_take_that_is_left_comes_back_when_its_lease_ends,
     a_closed_client_gives_back_in_the_end,
     a_closed_client_says_so,
     a_tuple_lives_as_long_as_it_was_given,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from gcs.gatherer.crawl import Ending
 from gcs.simulate.cluster.faults import DOER, LIARS, LONGEST_S, OF_HOSTS, Fault, Kind, Moment
 from gcs.simulate.cluster.machines import GathererMachine, Machine
 from gcs.simulate.cluster.network import WAY_S
@@ -92,10 +93,8 @@ class Disasters:
         """What goes wrong with a gatherer."""
         for_s = fault.for_s
         match fault.kind:
-            case Kind.KILL:
-                await self._restart(gatherer, for_s)
-            case Kind.LOSE:
-                await gatherer.lose()
+            case Kind.KILL | Kind.STOP | Kind.LOSE | Kind.DRAIN:
+                await self._end(gatherer, fault)
             case Kind.PAUSE:
                 await self._pause(gatherer, for_s)
             case Kind.CUT:
@@ -118,6 +117,16 @@ class Disasters:
                 await self._slow_down(gatherer, for_s)
             case Kind.LAG:
                 await self._lag([gatherer, *self._trial.helpers], for_s)
+
+    async def _end(self, gatherer: GathererMachine, fault: Fault) -> None:
+        """A gatherer ends, for a while or for good."""
+        match fault.kind:
+            case Kind.KILL:
+                await self._restart(gatherer, fault.for_s)
+            case Kind.STOP:
+                await self._stop(gatherer, fault.for_s)
+            case Kind.LOSE:
+                await gatherer.lose()
             case Kind.DRAIN if gatherer.gatherer is not None:
                 board, to = self._trial.board, gatherer.identity
                 await board.order(to, "drain", "drain", {}, within_s=_ORDERED_WITHIN_S)
@@ -171,6 +180,19 @@ class Disasters:
         if isinstance(machine, GathererMachine) and machine.is_lost:
             return
         self._trial.start(machine)
+
+    async def _stop(self, gatherer: GathererMachine, after_s: float) -> None:
+        """What an operator does, unless it ends by itself, or is killed, just then."""
+        if not gatherer.is_running or gatherer.gatherer is None:
+            return
+        gatherer.gatherer.crawl.stop()
+        gatherer.is_awaited = True
+        await gatherer.over.wait()
+        if gatherer.ending is Ending.INTERRUPTED:
+            await trio.sleep(after_s)
+            if not gatherer.is_lost:
+                self._trial.start(gatherer)
+        gatherer.is_awaited = False
 
     async def _lose_redis(self, fault: Fault) -> None:
         redis = self._trial.redis

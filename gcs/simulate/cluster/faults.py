@@ -24,6 +24,8 @@ class Kind(StrEnum):
 
     KILL = "kill"
     """A gatherer's process dies, and is started again after a while."""
+    STOP = "stop"
+    """A gatherer is told to stop, ends in its own time, and is started again after a while."""
     LOSE = "lose"
     """A gatherer is lost for good, with its disk."""
     PAUSE = "pause"

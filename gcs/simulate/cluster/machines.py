@@ -130,6 +130,8 @@ class GathererMachine(Machine):
         self.ending: Ending | None = None
         self.gatherer: Gatherer | None = None
         self.is_lost = False
+        self.is_awaited = False
+        """Whether it was told to stop, and will be started again."""
 
     def configure(self, config: Config) -> None:
         """Have other settings from the next life on."""

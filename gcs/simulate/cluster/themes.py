@@ -25,7 +25,7 @@ from gcs.simulate.cluster.faults import (
 )
 
 _STRIKES: Final = (
-    *(Kind.KILL, Kind.PAUSE, Kind.CUT, Kind.SPLIT, Kind.LOSSY, Kind.DELAY),
+    *(Kind.KILL, Kind.STOP, Kind.PAUSE, Kind.CUT, Kind.SPLIT, Kind.LOSSY, Kind.DELAY),
     *(Kind.REDIS, Kind.FORGET, Kind.FULL, Kind.SLOW),
 )
 """What goes wrong with a gatherer that is just busy, or with Redis."""

@@ -275,7 +275,7 @@ class Trial:
         return [each for each in self.gatherers if not each.is_lost]
 
     def _have_all_ended(self) -> bool:
-        return not any(each.is_running or each.ending is None for each in self._left())
+        return not any(each.is_running or each.is_awaited or each.ending is None for each in self._left())
 
     def _has_settled(self) -> bool:
         """Whether visits are all that is done, and have been for a while; who has left has ended."""
