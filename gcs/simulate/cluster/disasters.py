@@ -172,7 +172,7 @@ class Disasters:
         gatherer.world.offload_s = OFFLOAD_S
 
     async def _restart(self, machine: Machine, after_s: float) -> None:
-        if not machine.is_running:
+        if not machine.is_running or not machine.world.is_alive:  # at this very moment another one kills it
             return
         machine.kill()
         await machine.over.wait()
@@ -182,13 +182,13 @@ class Disasters:
         self._trial.start(machine)
 
     async def _stop(self, gatherer: GathererMachine, after_s: float) -> None:
-        """What an operator does, unless it ends by itself, or is killed, just then."""
-        if not gatherer.is_running or gatherer.gatherer is None:
+        """What an operator does, unless it ends by itself just then, or whoever kills it starts it again."""
+        if not gatherer.is_running or gatherer.is_awaited or gatherer.gatherer is None:
             return
         gatherer.gatherer.crawl.stop()
         gatherer.is_awaited = True
         await gatherer.over.wait()
-        if gatherer.ending is Ending.INTERRUPTED:
+        if gatherer.ending is Ending.INTERRUPTED and gatherer.world.is_alive:
             await trio.sleep(after_s)
             if not gatherer.is_lost:
                 self._trial.start(gatherer)
