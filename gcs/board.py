@@ -48,6 +48,8 @@ FINISHED: Final = "finished"
 WATCHED: Final = "watched"
 RANKED: Final = "ranked"
 """When a ranking was last begun."""
+UNSAID: Final = -1
+"""What somebody of an earlier version does not say."""
 WATCHED_S: Final = 30.0
 """Who watches says so again within a third of this."""
 _INDEX: Final = {
@@ -95,8 +97,10 @@ class Pulse:
     """Whether it has seen that all is done."""
     met: int = 0
     """The start of the server of turns, if it relies on no lease that this may have forgotten."""
-    board_start: int = 0
-    """The start of the board's server that it knows of; 0 while it may be about to follow another charter."""
+    board_start: int = UNSAID
+    """The start of the board's server that it knew of when this was made; 0 for none yet."""
+    heading: int = 0
+    """The epoch of the newest charter that it follows, or may follow soon."""
     activity: int = 0
     forget_after_s: float = 0.0
     """It stops fetching before it has been silent for so long; nobody forgets it sooner."""

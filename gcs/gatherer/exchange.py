@@ -281,9 +281,10 @@ class Exchange:
 
     async def _catch_up(self, epoch: int) -> bool:
         """Adopt the charter that a sender follows, before anything of it is located."""
-        charter = await self._board.charter(epoch)
-        if charter is not None:
-            await self._node.adopt(charter)
+        with self._node.deciding(epoch):
+            charter = await self._board.charter(epoch)
+            if charter is not None:
+                await self._node.adopt(charter)
         return self._node.epoch >= epoch
 
     def _read(self, sender: str, epoch: int, piece: bytes, into: Received) -> None:

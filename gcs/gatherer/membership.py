@@ -74,8 +74,8 @@ class Membership:
         self._node, self._board, self._exchange, self._answer = node, board, exchange, answer
         self._meet, self._met, self._met_at = meet, 0, math.inf
         self._looked_at = -math.inf
-        self._tenure, self._is_restarted = Tenure(), False
-        """That of the board's server, and whether it has been started since it was first seen here."""
+        self._tenure, self._is_restarted = Tenure(), node.charter is not None
+        """That of the board's server, and whether it may have been started since there was a charter."""
         self._heard: set[str] = set()
         """All that this process has ever heard of."""
         self.members: dict[str, Member] = {}
@@ -205,28 +205,41 @@ class Membership:
     def is_settled(self) -> bool:
         """Whether all that are not lost follow the same charter, and no range is on its way between them.
 
-        Not before all were heard again, if Redis was out of reach: it may have lost what they said last. If
-        it was started, which need not be noticed, it may have lost a charter that somebody follows by now:
-        so not before all have known of that start when they spoke.
+        Not before all were heard again, if Redis was out of reach: it may have lost what they said last.
         """
         lost, epoch = self.lost(), self._node.epoch
-        may_have_lost = self._is_restarted or not self._tenure.from_nothing
         if (self._unheard & self._seen.keys()) - lost:
             return False
         charter = self._node.charter
         expected = {*(charter.members if charter else ()), *self.members} - lost
+        unsure = self._unsure()
         for each in expected:
             member = self.members.get(each)
             if member is None:
                 return False
             pulse = member.pulse
-            if may_have_lost and pulse.board_start != self._tenure.start:
+            if pulse.heading > epoch or each in unsure:
                 return False
             if pulse.standing == "joining" and not pulse.epoch:
                 continue
             if pulse.epoch != epoch or any(peer not in lost for peer in (*pulse.leaving, *pulse.coming)):
                 return False
         return True
+
+    def _unsure(self) -> set[str]:
+        """Those who may follow a charter by now that Redis has lost.
+
+        When it is started, which need not be noticed, it may lose one that was just put up. So what counts is
+        what was said by those who knew of the start; but for those who had seen the end and are gone, and for
+        what is left of some that never came to anything.
+        """
+        if not self._is_restarted and self._tenure.from_nothing:
+            return set()
+        start = self._tenure.start
+        said = {each: member.pulse for each, member in self.members.items()}
+        unsure = {each for each, pulse in said.items() if pulse.board_start not in (start, boards.UNSAID)}
+        known = {*self._returned, *(each.id for each in self.alive())}
+        return {each for each in unsure - self._ended() if said[each].epoch or each in known}
 
     # The heartbeat
 
@@ -305,7 +318,8 @@ class Membership:
             quiet=node.is_quiet(),
             ended=node.finished,
             met=self._met,
-            board_start=self._tenure.start if node.is_decided else 0,
+            board_start=self._tenure.start,
+            heading=node.heading,
             activity=node.crawl.activity,
             forget_after_s=node.config.member.forget_after_s,
             leaving=dict(leaving),
@@ -464,7 +478,7 @@ class Membership:
             self._news = trio.Event()
             epoch, (_, rulings) = self._newest
             try:
-                with self._node.deciding():
+                with self._node.deciding(epoch):
                     charter = await self._board.charter(epoch) if epoch > self._node.epoch else None
                     if charter is not None:
                         await self._node.adopt(charter)
@@ -561,13 +575,16 @@ class Membership:
             await self._board.publish(charter, is_elected=False)
         except Fenced:
             # Somebody was elected since, but not of necessity for a plan.
-            with trio.move_on_after(_ELECTION_S):
+            with trio.move_on_after(_ELECTION_S) as waiting:
                 async with election(
                     self._board.space, boards.LEADER, lease=_ELECTION_S, floor=charter.epoch
                 ) as leadership:
                     now = await self._board.now()
-                    if now.get(boards.CHARTER, (0, b""))[0] < charter.epoch:
-                        await self._board.publish(charter, fence=leadership.fence)
+                    if now.get(boards.CHARTER, (0, b""))[0] >= charter.epoch:
+                        return
+                    await self._board.publish(charter, fence=leadership.fence)
+            if waiting.cancelled_caught:
+                return
         self._node.log.info("published the plan again", epoch=charter.epoch)
 
     async def _leave_if_done(self) -> None:

@@ -117,7 +117,8 @@ class Node:
         self.holdings = Holdings.from_bytes(held) if held else Holdings()
         self.on_disk = (self.epoch, self.holdings)
         """The epoch and the holdings that a restart would find: all that others are told."""
-        self._undecided = 0
+        self._in_hand: list[int] = []
+        """Epochs of charters that may be followed soon."""
         resend = store.get_meta(RESEND)
         self.resend: list[Range] = [(a, b) for a, b in msgpack.unpackb(resend)] if resend else []
         origins, refetch = store.get_meta(ORIGINS), store.get_meta(REFETCH)
@@ -367,18 +368,18 @@ class Node:
     # Changes
 
     @contextmanager
-    def deciding(self) -> Iterator[None]:
+    def deciding(self, epoch: int) -> Iterator[None]:
         """While a charter is made or read that may be followed then, even if Redis has lost it by then."""
-        self._undecided += 1
+        self._in_hand.append(epoch)
         try:
             yield
         finally:
-            self._undecided -= 1
+            self._in_hand.remove(epoch)
 
     @property
-    def is_decided(self) -> bool:
-        """Whether the charter on disk is the one that is followed, until somebody tells of another one."""
-        return not self._undecided and self.on_disk[0] == self.epoch
+    def heading(self) -> int:
+        """The epoch of the newest charter that is followed, or may be soon."""
+        return max(self.epoch, *self._in_hand, 0)
 
     async def adopt(self, charter: Charter) -> None:
         """Follow a charter from now on, if it is newer than the one in force; not when all is over here."""

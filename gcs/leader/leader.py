@@ -26,7 +26,7 @@ from gcs.domains import registered_domain
 from gcs.gatherer.exchange import Exchange
 from gcs.gatherer.membership import Membership
 from gcs.gatherer.node import Node
-from gcs.leader.reports import UNDECIDED, Account, by_site, levels
+from gcs.leader.reports import Account, by_site, levels
 from tuplespace import Leadership, LeadershipLost, TupleSpaceError, election
 
 AT_ONCE: Final = frozenset({"first", "join", "drain", "lost", OPERATOR})
@@ -79,8 +79,7 @@ class Leader:
             crossing=(self._exchange.crossing[0], self._exchange.crossing[1]),
         )
         pieces = node.on_disk[1].pieces(Standing.HELD, Standing.LEAVING, Standing.COMING)
-        epoch = node.epoch if node.is_decided else UNDECIDED
-        return Account(report, [(piece.start, piece.end) for piece in pieces], epoch).to_bytes()
+        return Account(report, [(piece.start, piece.end) for piece in pieces], node.heading).to_bytes()
 
     async def answer(self, token: int) -> None:
         """Report to a leader."""
@@ -176,7 +175,7 @@ class Leader:
                         )
                 if charter is None or dry:
                     return charter
-                decision.enter_context(node.deciding())
+                decision.enter_context(node.deciding(charter.epoch))
                 await self._publish(charter)
             await node.adopt(charter)
         return charter
@@ -209,7 +208,7 @@ class Leader:
         reasons = sorted({wish.reason for wish in wishes})
         node.log.info("leads a round", token=leadership.token, reasons=reasons)
         accounts = await self._collect(leadership, boards.DRY if dry else b"")
-        if not {each.epoch for each in accounts.values()} <= {0, node.epoch}:
+        if any(each.heading > node.epoch for each in accounts.values()):
             return None  # somebody follows a plan that Redis has lost, or is about to
         members, lost = dict(self._membership.members), self._membership.lost()
         plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)

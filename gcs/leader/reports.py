@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import msgpack
 
@@ -16,17 +16,16 @@ from gcs.core.urls import AFTER, PATH
 from gcs.store.records import HostCounts
 
 Range = tuple[str, str | None]
-UNDECIDED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A report, what its gatherer has rows of, and by which charter."""
+    """A report, what its gatherer has rows of, and which charter it heads for."""
 
     report: Report
     holds: Sequence[Range]
-    epoch: int
-    """That of the charter; UNDECIDED if it may be about to follow another one."""
+    heading: int
+    """The epoch of the newest charter that it follows, or may follow soon."""
 
     def to_bytes(self) -> bytes:
         """As it is sent."""
@@ -41,7 +40,7 @@ class Account:
                 "together": list(report.together),
                 "cap": report.cap,
                 "holds": list(self.holds),
-                "epoch": self.epoch,
+                "heading": self.heading,
             }
         )
         return packed
@@ -50,8 +49,8 @@ class Account:
     def from_bytes(cls, data: bytes) -> Account:
         """What `to_bytes` gave."""
         said: dict[str, Any] = msgpack.unpackb(data, use_list=False)
-        holds, epoch = said.pop("holds"), said.pop("epoch")
-        return cls(Report(**said), [(start, end) for start, end in holds], epoch)
+        holds, heading = said.pop("holds"), said.pop("heading", 0)  # earlier versions did not say that
+        return cls(Report(**said), [(start, end) for start, end in holds], heading)
 
 
 def levels(expansion: bytes, hosts: Iterable[HostCounts]) -> bytes:

@@ -101,7 +101,10 @@ class JumpingClock(trio.abc.Clock):
         told = yield WaitTaskRescheduled(entry.abort)
         if told is not None:  # it was not the clock that woke it
             entry.end()
-            told.unwrap()
+            try:
+                told.unwrap()
+            finally:
+                del told  # or an error, which has this frame, would be kept by it
 
     # These are no coroutines but give one: each that waits for another one costs something when it goes on.
 
@@ -163,6 +166,8 @@ def _steps(
     finally:
         runner.close()
         context.__dict__.clear()
+        if runner.ki_pending:
+            runner.main_task_outcome = Error(KeyboardInterrupt())
 
 
 def _step(runner: Any, task: Any) -> None:
@@ -183,7 +188,10 @@ def _step(runner: Any, task: Any) -> None:
         assert type(waits) is WaitTaskRescheduled
         task._cancel_points += 1
         task._abort_func = waits.abort_func
+        if runner.ki_pending and task is runner.main_task:
+            task._attempt_delivery_of_pending_ki()
         if task._cancel_status.effectively_cancelled:
             task._attempt_delivery_of_any_pending_cancel()
         return
     runner.task_exited(task, outcome)
+    del outcome  # likewise
