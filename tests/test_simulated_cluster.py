@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from trio._core import _run
 
 import cli
 from gcs.core.revisits.course import Course
@@ -23,11 +24,13 @@ from gcs.gatherer import writer
 from gcs.gatherer.links import Targets
 from gcs.simulate.cluster import bounds, promises, visits
 from gcs.simulate.cluster.campaign import Cast, Player, Result, play_all, shrunk
+from gcs.simulate.cluster.clock import JumpingClock
 from gcs.simulate.cluster.command import told
 from gcs.simulate.cluster.faults import DOER, OF_HOSTS, Fault, Kind, Moment
 from gcs.simulate.cluster.fetching import Server, web_of
 from gcs.simulate.cluster.lies import LIE, Lies
 from gcs.simulate.cluster.trace import BROKEN
+from gcs.simulate.cluster.trial import Plot, run
 from gcs.simulate.web import Web
 from gcs.store.records import Remembered, Row, State
 from tests.planted import Misfit, copied, planted
@@ -170,6 +173,26 @@ def test_the_same_seed_is_the_same_run(player: Player) -> None:
     again = [other.play(15), other.play(3)]
     other.close()
     assert [player.play(3), player.play(15)] == again[::-1]
+
+
+def test_a_run_is_the_same_on_the_loop_of_trio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours gives the same tasks their steps in the same order, and is only faster."""
+    faults = Cast(4, 2, 60).faults(5)
+    assert faults
+    plot = Plot(5, 4, 2, 60, faults)
+    ours = run(plot)
+    in_force, loop = JumpingClock.in_force, _run.unrolled_run
+
+    @contextmanager
+    def on_the_loop_of_trio(clock: JumpingClock) -> Iterator[None]:
+        with in_force(clock), monkeypatch.context() as replaced:
+            replaced.setattr(_run, "unrolled_run", loop)
+            replaced.setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+            yield
+
+    monkeypatch.setattr(JumpingClock, "in_force", on_the_loop_of_trio)
+    theirs = run(plot)
+    assert (ours.digest, ours.requests) == (theirs.digest, theirs.requests)
 
 
 @pytest.mark.parametrize("kind", Kind)
