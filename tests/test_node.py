@@ -670,6 +670,18 @@ def test_a_round_that_has_ended_elsewhere_is_not_joined(tmp_path: Path) -> None:
     trio.run(run)
 
 
+async def leader_of_two(here: Gatherer, nursery: trio.Nursery) -> Leader:
+    """One that may lead: it and A follow the plan of epoch 1, and it has heard so."""
+    me = here.node.id
+    members = {me: "me", "A": "A"}
+    await here.node.adopt(here.charter(1, me, members=members))
+    await here.board.beat("A", 1, Pulse("A", "x", epoch=1))
+    nursery.start_soon(here.membership.run)
+    while not (here.membership.members.keys() == members.keys() and here.membership.is_settled()):
+        await here.membership.looked.wait()
+    return Leader(here.node, here.board, here.membership, here.exchange)
+
+
 def test_a_plan_that_redis_has_lost_is_not_replaced(tmp_path: Path) -> None:
     """Who leads by an older one sees from heartbeats that there is a newer one, and publishes nothing."""
 
@@ -678,14 +690,7 @@ def test_a_plan_that_redis_has_lost_is_not_replaced(tmp_path: Path) -> None:
             gatherer(tmp_path / "s", member={"heartbeat_s": 0.3}, rebalance={"deadline_s": 2.0}) as here,
             trio.open_nursery() as nursery,
         ):
-            me = here.node.id
-            members = {me: "me", "A": "A"}
-            await here.node.adopt(here.charter(1, me, members=members))
-            await here.board.beat("A", 1, Pulse("A", "x", epoch=1))
-            nursery.start_soon(here.membership.run)
-            leader = Leader(here.node, here.board, here.membership, here.exchange)
-            while not (here.membership.members.keys() == members.keys() and here.membership.is_settled()):
-                await here.membership.looked.wait()
+            leader = await leader_of_two(here, nursery)
 
             async def follow_the_lost_one() -> None:
                 while boards.CALL not in await here.board.now():
@@ -792,14 +797,7 @@ def test_a_plan_that_somebody_reports_to_follow_is_not_replaced(heading: int, tm
             gatherer(tmp_path / "s", rebalance={"deadline_s": 5.0}) as here,
             trio.open_nursery() as nursery,
         ):
-            me = here.node.id
-            members = {me: "me", "A": "A"}
-            await here.node.adopt(here.charter(1, me, members=members))
-            await here.board.beat("A", 1, Pulse("A", "x", epoch=1))
-            nursery.start_soon(here.membership.run)
-            leader = Leader(here.node, here.board, here.membership, here.exchange)
-            while not (here.membership.members.keys() == members.keys() and here.membership.is_settled()):
-                await here.membership.looked.wait()
+            leader = await leader_of_two(here, nursery)
 
             async def report() -> None:
                 own = Account.from_bytes(await leader.account())
