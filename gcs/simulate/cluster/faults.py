@@ -85,6 +85,10 @@ class Moment(StrEnum):
     """The end is declared, and nobody has gone yet."""
     TURN = "turn"
     """One takes a turn that lay there, and that another one has had before."""
+    RIVAL = "rival"
+    """One wants a turn too that another one has just taken: its doing, and not on the disk of Redis yet."""
+    LOAN = "loan"
+    """One that shares turns with others lends something."""
 
 
 OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR, Kind.TURNCOAT})

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeVar
 import trio
 
 from gcs import board as boards
+from gcs.helper.papers import BUNDLE
 from gcs.simulate.cluster.faults import Moment
 from gcs.simulate.cluster.world import Dead, MachineWorld
 from tuplespace import Event, Fence, OutcomeUnknown, Statistics, Tenure, Terms, Tuple, Unavailable
@@ -25,6 +26,8 @@ from tuplespace.space import Spaces
 
 T = TypeVar("T")
 WAY_S: Final = 0.004
+_FRESH_S: Final = 1.0
+"""A turn that was taken so long ago may be forgotten by a Redis that dies."""
 
 
 class Moments:
@@ -34,6 +37,8 @@ class Moments:
         self._waiting: dict[Moment, list[Callable[[str], None]]] = {}
         self._users: defaultdict[str, set[str]] = defaultdict(set)
         """By line: who has had its turn."""
+        self._fresh: dict[Template, tuple[str, float]] = {}
+        """Turns that lay there: who has taken each, and when, if that is not on the disk yet."""
         self._is_declared = False
 
     async def wait(self, moment: Moment) -> str:
@@ -65,10 +70,27 @@ class Moments:
             case ("now", boards.FINISHED, *_):
                 self._is_declared = True
                 self._come(Moment.END, by)
+            case (str(tag), *_) if tag == BUNDLE and self._has_shared(by):
+                self._come(Moment.LOAN, by)
 
-    def taken(self, fields: Tuple, by: str) -> None:
+    def _has_shared(self, name: str) -> bool:
+        """Whether somebody has had a turn that another one has had too."""
+        return any(name in users and len(users) > 1 for users in self._users.values())
+
+    def kept(self) -> None:
+        """All that was done until now is on the disk."""
+        self._fresh.clear()
+
+    def waits(self, template: Template, by: str) -> None:
+        """Somebody begins to wait for a tuple."""
+        holder, taken_at = self._fresh.get(template, (by, 0.0))
+        if holder != by and trio.current_time() < taken_at + _FRESH_S:
+            self._come(Moment.RIVAL, holder)
+
+    def taken(self, template: Template, fields: Tuple, by: str) -> None:
         """A tuple was taken that lay there."""
         if fields[0] == "turn":
+            self._fresh[template] = by, trio.current_time()
             users = self._users[str(fields[1])]
             users.add(by)
             if len(users) > 1:
@@ -102,6 +124,7 @@ class Redis:
 
     def keep(self) -> None:
         """What is there now is on its disk."""
+        self.moments.kept()
         self._kept = {name: bag.snapshot() for name, bag in self.server.bags.items()}
 
     def lose(self) -> None:
@@ -216,10 +239,14 @@ class LinkedBackend:
     async def take(self, template: Template, many: int, terms: Terms, *, wait: bool) -> Grant | None:
         """As `Backend.take`; a tuple whose way back is lost comes back when its lease has ended."""
 
+        moments, name = self._link.redis.moments, self._link.name
+
         async def taken() -> Grant | None:
+            if wait:
+                moments.waits(template, name)
             grant = await self._inner.take(template, many, terms, wait=wait)
             if grant is not None and not wait:
-                self._link.redis.moments.taken(grant.deliveries[0].fields, self._link.name)
+                moments.taken(template, grant.deliveries[0].fields, name)
             return grant
 
         return await self._link.there_and_back(taken)

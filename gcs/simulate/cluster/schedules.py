@@ -31,7 +31,7 @@ from gcs.simulate.cluster.themes import themed
 
 _SHARING: Final = 0.3
 """Of all runs, the share in which some hosts have one address in any case: so it is in the web."""
-_THEMED: Final = 0.4
+_THEMED: Final = 0.6
 """Of all runs, the share in which some faults belong together."""
 _TIMELY: Final = 0.2
 """Of the faults that can, the share that waits for a moment."""

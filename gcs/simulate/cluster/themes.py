@@ -7,7 +7,6 @@ thing that gatherers do together, and what goes wrong just then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -35,22 +34,29 @@ _SOON_S: Final = 2.0
 """Redis is back so soon that who has a turn still uses it."""
 _AGAIN_S: Final = (1.0, 6.0)
 """So long after it has gone away, Redis does so again when somebody next takes a turn."""
+_UNKNOWING: Final = 0.6
+"""Of those who have a turn that Redis forgets, the share that cannot reach it for a while."""
+_ENDS: Final = (Kind.STOP, Kind.STOP, Kind.KILL)
 
 
 def _struck(random: Random, moments: Sequence[Moment], there: int, from_s: float) -> list[Fault]:
     """One or two that strike at some moments, half of the time whoever is just busy."""
     return [
-        _at(random, random.choice(_STRIKES), random.choice(moments), there, from_s)
+        _at(
+            *(random, random.choice(_STRIKES), random.choice(moments)),
+            random.choice([DOER, random.randrange(there)]),
+            from_s,
+        )
         for _ in range(random.randint(1, 2))
     ]
 
 
-def _at(random: Random, kind: Kind, moment: Moment, there: int, from_s: float) -> Fault:
+def _at(random: Random, kind: Kind, moment: Moment, who: int, from_s: float) -> Fault:
     longest_s = FORGETTING_S if kind is Kind.FORGET else LONGEST_S
     return Fault(
         from_s,
         kind,
-        random.choice([DOER, random.randrange(there)]),
+        who,
         random.uniform(SHORTEST_S, longest_s),
         moment,
         random.uniform(0.0, random.choice(AFTERWARDS_S)),
@@ -60,7 +66,8 @@ def _at(random: Random, kind: Kind, moment: Moment, there: int, from_s: float) -
 def _ending(random: Random, gatherers: int, _: int) -> list[Fault]:
     """Somebody comes, leaves or is lost when the end is declared, for which a plan is needed."""
     kind = random.choice([Kind.JOIN, Kind.JOIN, Kind.DRAIN, Kind.LOSE, Kind.KILL, Kind.FORGET])
-    first = _at(random, kind, Moment.END, gatherers, random.uniform(FIRST_S, LAST_S[0]))
+    who = random.choice([DOER, random.randrange(gatherers)])
+    first = _at(random, kind, Moment.END, who, random.uniform(FIRST_S, LAST_S[0]))
     there = gatherers + (kind is Kind.JOIN)
     return [first, *_struck(random, [Moment.END, Moment.RECALL, Moment.RECALL], there, first.at_s)]
 
@@ -80,24 +87,43 @@ def _passing(random: Random, gatherers: int, _: int) -> list[Fault]:
 
 
 def _sharing(random: Random, _: int, hosts: int) -> list[Fault]:
-    """Redis forgets who has a turn that others want too.
-
-    They want it for certain if it is started twice: after the first time hosts rest, and then all that waited
-    for one take turns at once. Who is slow needs the last of them for long.
-    """
-    shared = Fault(0.0, Kind.SHARE, random.randrange(hosts), random.uniform(SHORTEST_S, LONGEST_S))
+    """Redis forgets who has a turn that another one waits for; its holder cannot know, or is slow."""
+    from_s, for_s = random.uniform(FIRST_S, LAST_S[0]), random.uniform(SHORTEST_S, _SOON_S)
     after_s = random.uniform(0.0, random.choice(AFTERWARDS_S))
-    at_s, for_s = random.uniform(FIRST_S, LAST_S[0]), random.uniform(SHORTEST_S, _SOON_S)
-    forgets = Fault(at_s, Kind.FORGET, 0, for_s, Moment.TURN, after_s)
-    if random.random() < 0.5:
-        return [shared, forgets]
-    before = Fault(at_s, Kind.REDIS, 0, random.uniform(SHORTEST_S, _SOON_S))
-    again_s = at_s + random.uniform(*_AGAIN_S)
+    forgets = Fault(from_s, Kind.FORGET, 0, for_s, Moment.RIVAL, after_s)
+    kind = Kind.CUT if random.random() < _UNKNOWING else Kind.LAG
+    return [_shared(random, hosts), forgets, Fault(from_s, kind, DOER, LONGEST_S, Moment.RIVAL)]
+
+
+def _sharing_again(random: Random, _: int, hosts: int) -> list[Fault]:
+    """Redis forgets who has a turn that others want too, for it was away just before.
+
+    After the first time hosts rest, and then all that waited for one take turns at once. Who is slow needs
+    the last of them for long.
+    """
+    before = Fault(random.uniform(FIRST_S, LAST_S[0]), Kind.REDIS, 0, random.uniform(SHORTEST_S, _SOON_S))
+    again_s, for_s = before.at_s + random.uniform(*_AGAIN_S), random.uniform(SHORTEST_S, _SOON_S)
     slow = Fault(again_s, Kind.LAG, DOER, LONGEST_S, Moment.TURN)
-    return [shared, before, slow, replace(forgets, at_s=again_s)]
+    after_s = random.uniform(0.0, random.choice(AFTERWARDS_S))
+    return [_shared(random, hosts), before, slow, Fault(again_s, Kind.FORGET, 0, for_s, Moment.TURN, after_s)]
 
 
-_THEMES: Final[Sequence[Callable[[Random, int, int], list[Fault]]]] = (_ending, _planning, _passing, _sharing)
+def _lending(random: Random, _: int, hosts: int) -> list[Fault]:
+    """One ends that has lent what others want too, and helpers are slow."""
+    from_s = random.uniform(FIRST_S, LAST_S[0])
+    slow = Fault(from_s, Kind.LAG, DOER, LONGEST_S, Moment.LOAN)
+    return [_shared(random, hosts), slow, _at(random, random.choice(_ENDS), Moment.LOAN, DOER, from_s)]
+
+
+def _shared(random: Random, hosts: int) -> Fault:
+    return Fault(0.0, Kind.SHARE, random.randrange(hosts), random.uniform(SHORTEST_S, LONGEST_S))
+
+
+_THEMES: Final[Sequence[Callable[[Random, int, int], list[Fault]]]] = (
+    *(_ending, _planning, _passing),
+    *(_sharing, _sharing, _sharing_again, _sharing_again, _lending),
+)
+"""What shows least often comes most often."""
 
 
 def themed(random: Random, gatherers: int, hosts: int) -> list[Fault]:
