@@ -48,7 +48,7 @@ from tuplespace.memory import MemoryBackend
 from tuplespace.space import Spaces
 
 LIMIT_S: Final = float(os.environ.get("GCS_SIMULATION_LIMIT_S", "400"))
-"""A run that has not ended by itself after so long never will."""
+"""A crawl that has not ended by itself after so long never will, nor a round of visits that follows it."""
 STANDING_S: Final = 115.0
 """For so long, at least, pages are visited by a policy: until all that may be lost was missed."""
 _SETTLED_S: Final = 8.0
@@ -236,7 +236,7 @@ class Trial:
 
     async def run(self) -> None:
         """From the first seed to the end, or to where it is clear that there is none."""
-        with trio.move_on_after(LIMIT_S):
+        with trio.move_on_after(LIMIT_S) as patience:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 operator = Spaces(lambda name: MemoryBackend(self.redis.server, name, nursery))
@@ -254,6 +254,7 @@ class Trial:
                     self.start(machine)
                 await self._until(self._has_settled if self.habit.is_standing else self._have_all_ended)
                 if self.habit.has_round:
+                    patience.deadline = trio.current_time() + LIMIT_S
                     await self._go_round(nursery)
                 self.has_ended = True
                 self._stop()
