@@ -88,7 +88,7 @@ class Moment(StrEnum):
     RIVAL = "rival"
     """One wants a turn too that another one has just taken: its doing, and not on the disk of Redis yet."""
     LOAN = "loan"
-    """One that shares turns with others lends something."""
+    """One lends something that has taken a turn before which another one has had too."""
 
 
 OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR, Kind.TURNCOAT})

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar
 import trio
 
 from gcs import board as boards
-from gcs.helper.papers import BUNDLE
+from gcs.helper import papers
 from gcs.simulate.cluster.faults import Moment
 from gcs.simulate.cluster.world import Dead, MachineWorld
 from tuplespace import Event, Fence, OutcomeUnknown, Statistics, Tenure, Terms, Tuple, Unavailable
@@ -27,7 +27,7 @@ from tuplespace.space import Spaces
 T = TypeVar("T")
 WAY_S: Final = 0.004
 _FRESH_S: Final = 1.0
-"""A turn that was taken so long ago may be forgotten by a Redis that dies."""
+"""What was taken longer ago is on the disk of Redis in any case."""
 
 
 class Moments:
@@ -36,7 +36,7 @@ class Moments:
     def __init__(self) -> None:
         self._waiting: dict[Moment, list[Callable[[str], None]]] = {}
         self._users: defaultdict[str, set[str]] = defaultdict(set)
-        """By line: who has had its turn."""
+        """By line: who has taken its turn when it lay there."""
         self._fresh: dict[Template, tuple[str, float]] = {}
         """Turns that lay there: who has taken each, and when, if that is not on the disk yet."""
         self._is_declared = False
@@ -70,11 +70,11 @@ class Moments:
             case ("now", boards.FINISHED, *_):
                 self._is_declared = True
                 self._come(Moment.END, by)
-            case (str(tag), *_) if tag == BUNDLE and self._has_shared(by):
+            case (papers.BUNDLE, *_) if self._has_shared(by):
                 self._come(Moment.LOAN, by)
 
     def _has_shared(self, name: str) -> bool:
-        """Whether somebody has had a turn that another one has had too."""
+        """Whether somebody has ever taken a turn that another one has taken too."""
         return any(name in users and len(users) > 1 for users in self._users.values())
 
     def kept(self) -> None:

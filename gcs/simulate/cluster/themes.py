@@ -37,18 +37,20 @@ _AGAIN_S: Final = (1.0, 6.0)
 _UNKNOWING: Final = 0.6
 """Of those who have a turn that Redis forgets, the share that cannot reach it for a while."""
 _ENDS: Final = (Kind.STOP, Kind.STOP, Kind.KILL)
+"""How one ends that has lent something."""
 
 
 def _struck(random: Random, moments: Sequence[Moment], there: int, from_s: float) -> list[Fault]:
     """One or two that strike at some moments, half of the time whoever is just busy."""
     return [
-        _at(
-            *(random, random.choice(_STRIKES), random.choice(moments)),
-            random.choice([DOER, random.randrange(there)]),
-            from_s,
-        )
+        _at(random, random.choice(_STRIKES), random.choice(moments), _somebody(random, there), from_s)
         for _ in range(random.randint(1, 2))
     ]
+
+
+def _somebody(random: Random, there: int) -> int:
+    """Whoever is just busy, or any of those who are there."""
+    return random.choice([DOER, random.randrange(there)])
 
 
 def _at(random: Random, kind: Kind, moment: Moment, who: int, from_s: float) -> Fault:
@@ -66,7 +68,7 @@ def _at(random: Random, kind: Kind, moment: Moment, who: int, from_s: float) -> 
 def _ending(random: Random, gatherers: int, _: int) -> list[Fault]:
     """Somebody comes, leaves or is lost when the end is declared, for which a plan is needed."""
     kind = random.choice([Kind.JOIN, Kind.JOIN, Kind.DRAIN, Kind.LOSE, Kind.KILL, Kind.FORGET])
-    who = random.choice([DOER, random.randrange(gatherers)])
+    who = _somebody(random, gatherers)
     first = _at(random, kind, Moment.END, who, random.uniform(FIRST_S, LAST_S[0]))
     there = gatherers + (kind is Kind.JOIN)
     return [first, *_struck(random, [Moment.END, Moment.RECALL, Moment.RECALL], there, first.at_s)]
@@ -109,7 +111,7 @@ def _sharing_again(random: Random, _: int, hosts: int) -> list[Fault]:
 
 
 def _lending(random: Random, _: int, hosts: int) -> list[Fault]:
-    """One ends that has lent what others want too, and helpers are slow."""
+    """One that shares turns ends when it has lent something, and helpers are slow."""
     from_s = random.uniform(FIRST_S, LAST_S[0])
     slow = Fault(from_s, Kind.LAG, DOER, LONGEST_S, Moment.LOAN)
     return [_shared(random, hosts), slow, _at(random, random.choice(_ENDS), Moment.LOAN, DOER, from_s)]
