@@ -27,7 +27,7 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgpack
 
@@ -47,8 +47,7 @@ _WHOLE: Final = frozenset({int})
 _NUMBERS: Final = frozenset({int, float})
 
 
-@dataclass(frozen=True, slots=True)
-class Superpage:
+class Superpage(NamedTuple):
     """An interval of the children of a node: tokens from `low` to below `high` (None: to the last).
 
     Its identity is its range. Children that have nodes of their own are not in it.
@@ -101,10 +100,11 @@ class Node:
 
     def intervals(self) -> Iterator[Superpage]:
         """Its own superpages, in order."""
-        lows: tuple[str, ...] = ("", *self.cuts)
-        highs: tuple[str | None, ...] = (*self.cuts, None)
-        for low, high in zip(lows, highs, strict=True):
-            yield Superpage(self.prefix, low, high)
+        low = ""
+        for cut in self.cuts:
+            yield Superpage(self.prefix, low, cut)
+            low = cut
+        yield Superpage(self.prefix, low)
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, in the order of the tree."""
@@ -313,7 +313,7 @@ class Expansion:
         root = Node("")
         for prefix, cuts, hot, sample in state["nodes"]:
             node = _spell_out(root, prefix)
-            if node.prefix != prefix or cuts != tuple(sorted({*_all(_WORDS, cuts)})):
+            if node.prefix != prefix or (cuts != () and cuts != tuple(sorted({*_all(_WORDS, cuts)}))):
                 raise ValueError("no node")
             node.cuts = cuts
             capacity, total, error, counts = hot
@@ -345,14 +345,14 @@ class Expansion:
         """Number the superpages and write down where each begins, and begins again after a singleton."""
         pieces: list[tuple[str, int]] = []
         for node in self._tree:
-            first = len(self.superpages)
+            first, prefix, cuts = len(self.superpages), node.prefix, node.cuts
             intervals = list(node.intervals())
             self.superpages += intervals
             self._nodes += [node] * len(intervals)
-            pieces += [(page.start, number) for number, page in enumerate(intervals, start=first)]
+            pieces.append((prefix, first))
+            pieces += [(prefix + cut, number) for number, cut in enumerate(cuts, start=first + 1)]
             pieces += [
-                (node.prefix + step + AFTER, first + bisect.bisect_right(node.cuts, step))
-                for step in node.children
+                (prefix + step + AFTER, first + bisect.bisect_right(cuts, step)) for step in node.children
             ]
         # Sorting leaves a singleton after the cut at the same place, whose piece before it is empty.
         pieces.sort(key=itemgetter(0))

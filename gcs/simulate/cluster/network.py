@@ -77,8 +77,8 @@ class Moments:
         """Whether somebody has ever taken a turn that another one has taken too."""
         return any(name in users and len(users) > 1 for users in self._users.values())
 
-    def kept(self) -> None:
-        """All that was done until now is on the disk."""
+    def settled(self) -> None:
+        """All that was done until now is on the disk, or forgotten."""
         self._fresh.clear()
 
     def waits(self, template: Template, by: str) -> None:
@@ -124,12 +124,13 @@ class Redis:
 
     def keep(self) -> None:
         """What is there now is on its disk."""
-        self.moments.kept()
+        self.moments.settled()
         self._kept = {name: bag.snapshot() for name, bag in self.server.bags.items()}
 
     def lose(self) -> None:
         """Die, and forget what is not on the disk."""
         self.forgot_at = trio.current_time()
+        self.moments.settled()
         for name, bag in self.server.bags.items():
             bag.restore(self._kept.get(name, Bag()))
 

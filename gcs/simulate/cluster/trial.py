@@ -180,7 +180,7 @@ class Trial:
         chosen = {
             "fetch.concurrency": str(self._at_once),
             "fetch.delay": f"{self.delay_s}s",
-            "member.heartbeat": f"{Random(f'heartbeat {self.plot.seed}').choice([1, 2])}s",
+            "member.heartbeat": f"{Random(f'heartbeat {self.plot.seed}').choice([1, 2, 3])}s",
             "rebalance.cooldown": f"{random.choice([5, 20])}s",
             "exchange.batch": random.choice(["1KiB", "64KiB"]),
             "exchange.in_redis": random.choice(["2KiB", "2MiB"]),
