@@ -20,17 +20,18 @@ from tests.soak.progress import Progress
 @click.command()
 @click.option("--only", multiple=True, help="The name of a bug; may be repeated.")
 @click.option("--seeds", type=click.IntRange(1), default=2000, show_default=True, help="To try at most.")
+@click.option("--first", type=click.IntRange(0), default=1, show_default=True, help="The seed to begin with.")
 @click.option("--gatherers", type=click.IntRange(2), default=3, show_default=True, help="Of each cluster.")
 @click.option("--pages", type=click.IntRange(20), default=80, show_default=True, help="Of each web.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Runs at once.")
-def main(*, only: Sequence[str], seeds: int, gatherers: int, pages: int, jobs: int) -> None:
+def main(*, only: Sequence[str], seeds: int, first: int, gatherers: int, pages: int, jobs: int) -> None:
     """Plant bugs, one at a time, and see after how many seeds the simulation finds each."""
     chosen = [each for each in planted() if not only or each.name in only]
     cast = Cast(gatherers=gatherers, pages=pages)
     lines = []
     with closing(Progress(every_s=10.0)) as progress:
         for each in chosen:
-            tried, found = _sought(each, cast, range(1, seeds + 1), jobs, progress)
+            tried, found = _sought(each, cast, range(first, first + seeds), jobs, progress)
             sign = found.violations[0].split("\n")[0][:100] if found else ""
             lines.append((each.name, str(tried) if found else f"not in {tried}", sign))
             progress.say(" | ".join(lines[-1]))
