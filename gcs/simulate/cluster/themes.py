@@ -28,6 +28,10 @@ _STRIKES: Final = (
     *(Kind.REDIS, Kind.FORGET, Kind.FULL, Kind.SLOW),
 )
 """What goes wrong with a gatherer that is just busy, or with Redis."""
+_HOLD_UP: Final = (Kind.DELAY, Kind.LOSSY, Kind.CUT)
+"""What lets time pass between what a leader has learned and what it says."""
+_HELD_UP: Final = 0.5
+"""Of the plans that somebody comes or leaves for, the share that takes long."""
 _GONE_AGAIN_S: Final = (0.3, 3.0)
 """One that has come is told to leave so soon."""
 _SOON_S: Final = 2.0
@@ -53,6 +57,11 @@ def _somebody(random: Random, there: int) -> int:
     return random.choice([DOER, random.randrange(there)])
 
 
+def _held_up(random: Random, moment: Moment, from_s: float) -> list[Fault]:
+    """Who calls for a plan does not get on with it for a while."""
+    return [Fault(from_s, random.choice(_HOLD_UP), DOER, random.uniform(SHORTEST_S, LONGEST_S), moment)]
+
+
 def _at(random: Random, kind: Kind, moment: Moment, who: int, from_s: float) -> Fault:
     longest_s = FORGETTING_S if kind is Kind.FORGET else LONGEST_S
     return Fault(
@@ -67,9 +76,11 @@ def _at(random: Random, kind: Kind, moment: Moment, who: int, from_s: float) -> 
 
 def _ending(random: Random, gatherers: int, _: int) -> list[Fault]:
     """Somebody comes, leaves or is lost when the end is declared, for which a plan is needed."""
-    kind = random.choice([Kind.JOIN, Kind.JOIN, Kind.DRAIN, Kind.LOSE, Kind.KILL, Kind.FORGET])
+    kind = random.choice([Kind.JOIN, Kind.JOIN, Kind.JOIN, Kind.DRAIN, Kind.LOSE, Kind.KILL, Kind.FORGET])
     who = _somebody(random, gatherers)
     first = _at(random, kind, Moment.END, who, random.uniform(FIRST_S, LAST_S[0]))
+    if random.random() < _HELD_UP:
+        return [first, *_held_up(random, Moment.RECALL, first.at_s)]
     there = gatherers + (kind is Kind.JOIN)
     return [first, *_struck(random, [Moment.END, Moment.RECALL, Moment.RECALL], there, first.at_s)]
 
@@ -84,6 +95,8 @@ def _passing(random: Random, gatherers: int, _: int) -> list[Fault]:
     """One comes and is told to leave while a plan is made that counts on it."""
     comes = Fault(random.uniform(FIRST_S, LAST_S[0]), Kind.JOIN, 0, SHORTEST_S)
     leaves = Fault(comes.at_s + random.uniform(*_GONE_AGAIN_S), Kind.DRAIN, gatherers, SHORTEST_S)
+    if random.random() < _HELD_UP:
+        return [comes, leaves, *_held_up(random, Moment.CALL, comes.at_s)]
     moments = [Moment.CALL, Moment.CALL, Moment.PARTS]
     return [comes, leaves, *_struck(random, moments, gatherers + 1, comes.at_s)]
 
@@ -125,7 +138,7 @@ _THEMES: Final[Sequence[Callable[[Random, int, int], list[Fault]]]] = (
     *(_ending, _planning, _passing),
     *(_sharing, _sharing, _sharing_again, _sharing_again, _lending),
 )
-"""What shows least often comes most often."""
+"""What needs most luck comes most often."""
 
 
 def themed(random: Random, gatherers: int, hosts: int) -> list[Fault]:
