@@ -205,6 +205,11 @@ class Turn:
         self._host: _Host | None = host
         self._addresses = host.addresses
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The names and addresses at which it counts."""
+        return tuple(line.key for line in self._addresses)
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import trio
 
 from gcs.gatherer.crawl import Ending
-from gcs.simulate.cluster.faults import DOER, LIARS, LONGEST_S, OF_HOSTS, Fault, Kind, Moment
+from gcs.simulate.cluster.faults import (
+    DOER,
+    LIARS,
+    LONGEST_S,
+    OF_HOSTS,
+    SHARE_AT_MOST,
+    Fault,
+    Kind,
+    Moment,
+)
 from gcs.simulate.cluster.machines import GathererMachine, Machine
 from gcs.simulate.cluster.network import WAY_S
 from gcs.simulate.cluster.world import OFFLOAD_S
@@ -24,7 +33,6 @@ SLOW_S = 3.0
 """What waits for a disk that is slow takes no longer."""
 LAG_S = 3.5
 """An answer comes later by this at most, and still before anybody gives up waiting for it."""
-_SHARE_AT_MOST = 4
 _SYNCED_S = 0.5
 """A Redis that dies at a moment wrote to its disk so often, and has not since."""
 _ORDERED_WITHIN_S = 60.0
@@ -61,7 +69,7 @@ class Disasters:
             trial.helpers[fault.who].lies = True
         elif fault.kind is Kind.SHARE:
             # Where pages are visited all the time, more would be due than one address allows.
-            count = 1 if trial.habit.is_standing else 1 + int(fault.for_s) % _SHARE_AT_MOST
+            count = 1 if trial.habit.is_standing else 1 + int(fault.for_s) % SHARE_AT_MOST
             trial.server.share(fault.who, count, beside_its_own=fault.for_s > LONGEST_S / 2)
         elif fault.who < len(trial.gatherers):  # who has not joined yet is spared
             await self._strike(trial.gatherers[fault.who], fault)
@@ -70,7 +78,8 @@ class Disasters:
     async def _at_its_moment(self, fault: Fault, moment: Moment) -> Fault:
         """Wait until a moment has come; what happens then, and to whom.
 
-        A Redis that forgets then has nothing on its disk of the last second before, or of less.
+        A Redis that forgets then has nothing on its disk of the last half of a second; that a turn was taken
+        which another one wants it forgets in any case.
         """
         redis = self._trial.redis
         async with trio.open_nursery() as nursery:
@@ -78,6 +87,8 @@ class Disasters:
                 nursery.start_soon(self._keep)
             by = await redis.moments.wait(moment)
             nursery.cancel_scope.cancel()
+        if fault.kind is Kind.FORGET and moment is Moment.RIVAL:
+            redis.keep(redis.moments.before_rival)
         await trio.sleep(min(fault.after_s, _SYNCED_S) if fault.kind is Kind.FORGET else fault.after_s)
         if fault.who != DOER:
             return fault

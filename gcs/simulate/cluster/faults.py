@@ -15,6 +15,10 @@ FORGETTING_S: Final = 6.0
 """A Redis that has died is started soon: what comes back with it has to be good for something still."""
 AFTERWARDS_S: Final = (0.0, 0.5, 2.0)
 """It comes then at once, or within so long."""
+SHARE_AT_MOST: Final = 4
+"""How many hosts share the address of another one: as many as the rest of the seconds by this, and one."""
+MOST_SHARE_S: Final = tuple(times * SHARE_AT_MOST - 0.5 for times in (1, 2, 3))
+"""So most do; for more than half of the longest time, beside addresses of their own."""
 DOER: Final = -1
 """Stands for the gatherer whose doing it is that a moment has come."""
 
@@ -86,9 +90,9 @@ class Moment(StrEnum):
     TURN = "turn"
     """One takes a turn that lay there, and that another one has had before."""
     RIVAL = "rival"
-    """One wants a turn too that another one has just taken: its doing, and not on the disk of Redis yet."""
+    """One wants a turn too that another one has just taken: its doing, which Redis may still forget."""
     LOAN = "loan"
-    """One lends something that has taken a turn before which another one has had too."""
+    """One lends a host of which another one waits for a turn."""
 
 
 OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR, Kind.TURNCOAT})

@@ -20,6 +20,7 @@ from gcs.gatherer.book import book_of
 from gcs.gatherer.crawl import Ending
 from gcs.gatherer.gatherer import Gatherer
 from gcs.gatherer.job import Loan, Visit
+from gcs.gatherer.lending import Wish
 from gcs.gatherer.revisiting import ROUND
 from gcs.helper.desks import Desk, Presence
 from gcs.helper.scrutiny import Case
@@ -226,6 +227,7 @@ class GathererMachine(Machine):
         loans.put_back, watched.commit = noted_put_back, noted_commit
         checking.replicate, checking.judged = noted_replicate, noted_judged
         self._watch_lies(gatherer)
+        self._watch_loans(gatherer)
 
     def _watch_lies(self, gatherer: Gatherer) -> None:
         """Note what it believes of what liars say, and when it knows better."""
@@ -248,6 +250,17 @@ class GathererMachine(Machine):
         trusting: Any = trust
         lending.returned = noted_returned
         trusting.failed, trusting.forget = noted_failed, noted_forget
+
+    def _watch_loans(self, gatherer: Gatherer) -> None:
+        """Say of which lines the hosts are that it lends."""
+        lend, moments = gatherer.lender.lend, self._redis.moments
+
+        def noted_lend(loan: Loan, wish: Wish) -> None:
+            moments.lent(loan.turn.lines, self.name)
+            lend(loan, wish)
+
+        lender: Any = gatherer.lender
+        lender.lend = noted_lend
 
     async def run(self) -> None:
         """One life of a gatherer, until it ends or is killed."""

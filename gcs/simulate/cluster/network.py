@@ -7,27 +7,38 @@ done. That is what happens here too.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Literal, TypeVar
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import trio
 
 from gcs import board as boards
-from gcs.helper import papers
 from gcs.simulate.cluster.faults import Moment
 from gcs.simulate.cluster.world import Dead, MachineWorld
 from tuplespace import Event, Fence, OutcomeUnknown, Statistics, Tenure, Terms, Tuple, Unavailable
 from tuplespace.backend import Backend, Grant
 from tuplespace.bag import Bag
-from tuplespace.fields import Item, Template
+from tuplespace.fields import Item, Template, token_of
 from tuplespace.memory import MemoryBackend, Server
 from tuplespace.space import Spaces
 
 T = TypeVar("T")
 WAY_S: Final = 0.004
+_TURN: Final = "turn"
 _FRESH_S: Final = 1.0
 """What was taken longer ago is on the disk of Redis in any case."""
+Kept: TypeAlias = Mapping[str, Bag]
+"""What is on the disk of Redis, by space."""
+
+
+class _Fresh(NamedTuple):
+    """Who has taken a turn that lay there, when, and what was there before that."""
+
+    by: str
+    at: float
+    before: Kept
 
 
 class Moments:
@@ -37,8 +48,12 @@ class Moments:
         self._waiting: dict[Moment, list[Callable[[str], None]]] = {}
         self._users: defaultdict[str, set[str]] = defaultdict(set)
         """By line: who has taken its turn when it lay there."""
-        self._fresh: dict[Template, tuple[str, float]] = {}
-        """Turns that lay there: who has taken each, and when, if that is not on the disk yet."""
+        self._fresh: dict[Template, _Fresh] = {}
+        """Those turns that were taken while somebody waited for a rival."""
+        self.before_rival: Kept = {}
+        """What was there before the turn was taken for which there was a rival last."""
+        self._wanted: Counter[bytes] = Counter()
+        """By the token of a line: how many wait for its turn."""
         self._is_declared = False
 
     async def wait(self, moment: Moment) -> str:
@@ -70,31 +85,46 @@ class Moments:
             case ("now", boards.FINISHED, *_):
                 self._is_declared = True
                 self._come(Moment.END, by)
-            case (papers.BUNDLE, *_) if self._has_shared(by):
-                self._come(Moment.LOAN, by)
 
-    def _has_shared(self, name: str) -> bool:
-        """Whether somebody has ever taken a turn that another one has taken too."""
-        return any(name in users and len(users) > 1 for users in self._users.values())
+    def lent(self, lines: Iterable[str], by: str) -> None:
+        """A host is lent that has these lines."""
+        if any(self._wanted[token_of(line)] for line in lines):
+            self._come(Moment.LOAN, by)
 
-    def settled(self) -> None:
-        """All that was done until now is on the disk, or forgotten."""
+    @property
+    def wants_rival(self) -> bool:
+        """Whether somebody waits for one."""
+        return Moment.RIVAL in self._waiting
+
+    def forgotten(self) -> None:
+        """Nothing is known any more of what was taken just now."""
         self._fresh.clear()
 
-    def waits(self, template: Template, by: str) -> None:
-        """Somebody begins to wait for a tuple."""
-        holder, taken_at = self._fresh.get(template, (by, 0.0))
-        if holder != by and trio.current_time() < taken_at + _FRESH_S:
-            self._come(Moment.RIVAL, holder)
+    @contextmanager
+    def waits(self, template: Template, by: str) -> Iterator[None]:
+        """Somebody waits for a tuple."""
+        if template.tag != _TURN:
+            yield
+            return
+        line = template.tokens[0]
+        fresh = self._fresh.get(template)
+        if fresh is not None and fresh.by != by and trio.current_time() < fresh.at + _FRESH_S:
+            self.before_rival = fresh.before
+            self._come(Moment.RIVAL, fresh.by)
+        self._wanted[line] += 1
+        try:
+            yield
+        finally:
+            self._wanted[line] -= 1
 
-    def taken(self, template: Template, fields: Tuple, by: str) -> None:
-        """A tuple was taken that lay there."""
-        if fields[0] == "turn":
-            self._fresh[template] = by, trio.current_time()
-            users = self._users[str(fields[1])]
-            users.add(by)
-            if len(users) > 1:
-                self._come(Moment.TURN, by)
+    def taken(self, template: Template, fields: Tuple, by: str, before: Kept | None) -> None:
+        """A turn was taken that lay there."""
+        if before is not None:
+            self._fresh[template] = _Fresh(by, trio.current_time(), before)
+        users = self._users[str(fields[1])]
+        users.add(by)
+        if len(users) > 1:
+            self._come(Moment.TURN, by)
 
     def _come(self, moment: Moment, by: str) -> None:
         for note in self._waiting.pop(moment, ()):
@@ -114,7 +144,7 @@ class Redis:
         self.stale: list[str] = []
         """Tokens that were given though there had been higher ones."""
         self.moments = Moments()
-        self._kept: dict[str, Bag] = {}
+        self._kept: Kept = {}
 
     @property
     def is_offering(self) -> bool:
@@ -122,15 +152,18 @@ class Redis:
         bags = self.server.bags.items()
         return any(":urls:" in name and bag.statistics().waiting for name, bag in bags)
 
-    def keep(self) -> None:
-        """What is there now is on its disk."""
-        self.moments.settled()
-        self._kept = {name: bag.snapshot() for name, bag in self.server.bags.items()}
+    def snapshot(self) -> Kept:
+        """What is there now."""
+        return {name: bag.snapshot() for name, bag in self.server.bags.items()}
+
+    def keep(self, what: Kept | None = None) -> None:
+        """What is there now is on its disk, or what was there before."""
+        self._kept = self.snapshot() if what is None else what
 
     def lose(self) -> None:
         """Die, and forget what is not on the disk."""
         self.forgot_at = trio.current_time()
-        self.moments.settled()
+        self.moments.forgotten()
         for name, bag in self.server.bags.items():
             bag.restore(self._kept.get(name, Bag()))
 
@@ -240,17 +273,22 @@ class LinkedBackend:
     async def take(self, template: Template, many: int, terms: Terms, *, wait: bool) -> Grant | None:
         """As `Backend.take`; a tuple whose way back is lost comes back when its lease has ended."""
 
-        moments, name = self._link.redis.moments, self._link.name
+        redis, name = self._link.redis, self._link.name
+        moments = redis.moments
+
+        async def waited_for() -> Grant | None:
+            with moments.waits(template, name):
+                return await self._inner.take(template, many, terms, wait=True)
 
         async def taken() -> Grant | None:
-            if wait:
-                moments.waits(template, name)
-            grant = await self._inner.take(template, many, terms, wait=wait)
-            if grant is not None and not wait:
-                moments.taken(template, grant.deliveries[0].fields, name)
+            is_turn = template.tag == _TURN
+            before = redis.snapshot() if is_turn and moments.wants_rival else None
+            grant = await self._inner.take(template, many, terms, wait=False)
+            if grant is not None and is_turn:
+                moments.taken(template, grant.deliveries[0].fields, name, before)
             return grant
 
-        return await self._link.there_and_back(taken)
+        return await self._link.there_and_back(waited_for if wait else taken)
 
     async def remove(self, template: Template) -> Tuple | None:
         """As `Backend.remove`."""

@@ -17,6 +17,7 @@ from gcs.simulate.cluster.faults import (
     FORGETTING_S,
     LAST_S,
     LONGEST_S,
+    MOST_SHARE_S,
     SHORTEST_S,
     Fault,
     Kind,
@@ -34,14 +35,18 @@ _HELD_UP: Final = 0.5
 """Of the plans that somebody comes or leaves for, the share that takes long."""
 _GONE_AGAIN_S: Final = (0.3, 3.0)
 """One that has come is told to leave so soon."""
+_EARLY_S: Final = 12.0
+"""From so early on it is waited for what comes once or twice in a run, or never."""
 _SOON_S: Final = 2.0
 """Redis is back so soon that who has a turn still uses it."""
 _AGAIN_S: Final = (1.0, 6.0)
 """So long after it has gone away, Redis does so again when somebody next takes a turn."""
 _UNKNOWING: Final = 0.6
 """Of those who have a turn that Redis forgets, the share that cannot reach it for a while."""
-_ENDS: Final = (Kind.STOP, Kind.STOP, Kind.KILL)
+_ENDS: Final = (Kind.STOP, Kind.STOP, Kind.STOP, Kind.KILL)
 """How one ends that has lent something."""
+_BEGUN_S: Final = (0.05, 0.5)
+"""So long after it was lent a helper has begun with it, and has not ended."""
 
 
 def _struck(random: Random, moments: Sequence[Moment], there: int, from_s: float) -> list[Fault]:
@@ -103,7 +108,7 @@ def _passing(random: Random, gatherers: int, _: int) -> list[Fault]:
 
 def _sharing(random: Random, _: int, hosts: int) -> list[Fault]:
     """Redis forgets who has a turn that another one waits for; its holder cannot know, or is slow."""
-    from_s, for_s = random.uniform(FIRST_S, LAST_S[0]), random.uniform(SHORTEST_S, _SOON_S)
+    from_s, for_s = random.uniform(FIRST_S, _EARLY_S), random.uniform(SHORTEST_S, _SOON_S)
     after_s = random.uniform(0.0, random.choice(AFTERWARDS_S))
     forgets = Fault(from_s, Kind.FORGET, 0, for_s, Moment.RIVAL, after_s)
     kind = Kind.CUT if random.random() < _UNKNOWING else Kind.LAG
@@ -124,19 +129,22 @@ def _sharing_again(random: Random, _: int, hosts: int) -> list[Fault]:
 
 
 def _lending(random: Random, _: int, hosts: int) -> list[Fault]:
-    """One that shares turns ends when it has lent something, and helpers are slow."""
-    from_s = random.uniform(FIRST_S, LAST_S[0])
+    """One ends that has lent a host which another one waits for, and helpers are slow."""
+    from_s = random.uniform(FIRST_S, _EARLY_S)
     slow = Fault(from_s, Kind.LAG, DOER, LONGEST_S, Moment.LOAN)
-    return [_shared(random, hosts), slow, _at(random, random.choice(_ENDS), Moment.LOAN, DOER, from_s)]
+    away_s, after_s = random.uniform(SHORTEST_S, LONGEST_S), random.uniform(*_BEGUN_S)
+    ends = Fault(from_s, random.choice(_ENDS), DOER, away_s, Moment.LOAN, after_s)
+    return [_shared(random, hosts), slow, ends]
 
 
 def _shared(random: Random, hosts: int) -> Fault:
-    return Fault(0.0, Kind.SHARE, random.randrange(hosts), random.uniform(SHORTEST_S, LONGEST_S))
+    """As many as can have one address, so that more than one gatherer wants it."""
+    return Fault(0.0, Kind.SHARE, random.randrange(hosts), random.choice(MOST_SHARE_S))
 
 
 _THEMES: Final[Sequence[Callable[[Random, int, int], list[Fault]]]] = (
     *(_ending, _planning, _passing),
-    *(_sharing, _sharing, _sharing_again, _sharing_again, _lending),
+    *(_sharing, _sharing, _sharing_again, _sharing_again, _lending, _lending),
 )
 """What needs most luck comes most often."""
 
