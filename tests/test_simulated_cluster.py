@@ -255,7 +255,7 @@ def test_faults_that_belong_together_wait_for_the_same_moments() -> None:
     assert {fault.moment for fault in waiting} == set(Moment)
     together = Counter(fault.moment for faults in schedules for fault in faults if len(faults) > 1)
     assert all(together[moment] > 50 for moment in Moment)
-    assert 0.2 < sum(fault.who == DOER for fault in waiting) / len(waiting) < 0.6
+    assert 0.4 < sum(fault.who == DOER for fault in waiting) / len(waiting) < 0.7
 
 
 @pytest.mark.parametrize("moment", Moment)

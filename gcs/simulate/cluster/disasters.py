@@ -20,7 +20,7 @@ from gcs.simulate.cluster.faults import (
     Moment,
 )
 from gcs.simulate.cluster.machines import GathererMachine, Machine
-from gcs.simulate.cluster.network import WAY_S
+from gcs.simulate.cluster.network import WAY_S, Kept
 from gcs.simulate.cluster.world import OFFLOAD_S
 
 if TYPE_CHECKING:
@@ -51,14 +51,15 @@ class Disasters:
         """Let a fault happen at its time."""
         await trio.sleep(fault.at_s)
         trial = self._trial
+        kept: Kept | None = None
         if fault.moment is not None:
-            fault = await self._at_its_moment(fault, fault.moment)
+            fault, kept = await self._at_its_moment(fault, fault.moment)
         trial.trace.note("fault", kind=fault.kind, who=fault.who, for_s=round(fault.for_s, 2))
         trial.witness.disturbed()
         if fault.kind in OF_HOSTS:
             await self._fail(fault)
         elif fault.kind in (Kind.REDIS, Kind.FORGET):
-            await self._lose_redis(fault)
+            await self._lose_redis(fault, kept)
         elif fault.kind is Kind.JOIN:
             trial.join()
         elif fault.kind is Kind.HELPER:
@@ -75,25 +76,23 @@ class Disasters:
             await self._strike(trial.gatherers[fault.who], fault)
         trial.witness.disturbed()
 
-    async def _at_its_moment(self, fault: Fault, moment: Moment) -> Fault:
-        """Wait until a moment has come; what happens then, and to whom.
+    async def _at_its_moment(self, fault: Fault, moment: Moment) -> tuple[Fault, Kept | None]:
+        """Wait until a moment has come; what happens then, and to whom, and what Redis has kept.
 
-        A Redis that forgets then has nothing on its disk of the last half of a second; that a turn was taken
-        which another one wants it forgets in any case.
+        One that forgets has kept nothing of the last second, or of less; or nothing since a turn was taken
+        that has a rival.
         """
         redis = self._trial.redis
         async with trio.open_nursery() as nursery:
             if fault.kind is Kind.FORGET:
                 nursery.start_soon(self._keep)
-            by = await redis.moments.wait(moment)
+            doing = await redis.moments.wait(moment)
             nursery.cancel_scope.cancel()
-        if fault.kind is Kind.FORGET and moment is Moment.RIVAL:
-            redis.keep(redis.moments.before_rival)
         await trio.sleep(min(fault.after_s, _SYNCED_S) if fault.kind is Kind.FORGET else fault.after_s)
         if fault.who != DOER:
-            return fault
+            return fault, doing.before
         names = [each.name for each in self._trial.gatherers]
-        return replace(fault, who=names.index(by))
+        return replace(fault, who=names.index(doing.by)), doing.before
 
     async def _keep(self) -> None:
         while True:
@@ -205,7 +204,7 @@ class Disasters:
                 self._trial.start(gatherer)
         gatherer.is_awaited = False
 
-    async def _lose_redis(self, fault: Fault) -> None:
+    async def _lose_redis(self, fault: Fault, kept: Kept | None) -> None:
         redis = self._trial.redis
         if fault.kind is Kind.FORGET and fault.moment is None:
             await self._until_offered()
@@ -213,7 +212,7 @@ class Disasters:
             await trio.sleep(1.0)
         redis.is_there = False
         if fault.kind is Kind.FORGET:
-            redis.lose()
+            redis.lose(kept)
         await trio.sleep(fault.for_s)
         redis.start()
 

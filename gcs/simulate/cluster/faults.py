@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 FIRST_S, LAST_S = 0.5, (25.0, 50.0)
-"""Three of four come while the first plans are made, the others while all have something to do."""
+"""Most come while the first plans are made, the others while all have something to do."""
 SHORTEST_S, LONGEST_S = 0.5, 12.0
 FAILING_S: Final = 3.5
 """A host fails for less than this: for so long each of its pages is tried again."""
@@ -92,7 +92,7 @@ class Moment(StrEnum):
     RIVAL = "rival"
     """One wants a turn too that another one has just taken: its doing, which Redis may still forget."""
     LOAN = "loan"
-    """One lends a host of which another one waits for a turn."""
+    """One lends helpers a host of which another one waits for a turn."""
 
 
 OF_HELPERS: Final = frozenset({Kind.HELPER, Kind.STALL, Kind.LIAR, Kind.TURNCOAT})

@@ -22,7 +22,7 @@ from gcs.gatherer.gatherer import Gatherer
 from gcs.gatherer.job import Loan, Visit
 from gcs.gatherer.lending import Wish
 from gcs.gatherer.revisiting import ROUND
-from gcs.helper.desks import Desk, Presence
+from gcs.helper.desks import Desk, Presence, gatherer_of
 from gcs.helper.scrutiny import Case
 from gcs.helper.worker import Badge, Worker
 from gcs.simulate.cluster.disk import Disk
@@ -252,11 +252,12 @@ class GathererMachine(Machine):
         trusting.failed, trusting.forget = noted_failed, noted_forget
 
     def _watch_loans(self, gatherer: Gatherer) -> None:
-        """Say of which lines the hosts are that it lends."""
+        """Say of which lines the hosts are that it lends to helpers."""
         lend, moments = gatherer.lender.lend, self._redis.moments
 
         def noted_lend(loan: Loan, wish: Wish) -> None:
-            moments.lent(loan.turn.lines, self.name)
+            if not gatherer_of(wish.to):
+                moments.lent(loan.turn.lines, self.name)
             lend(loan, wish)
 
         lender: Any = gatherer.lender

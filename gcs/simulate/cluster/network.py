@@ -28,9 +28,17 @@ T = TypeVar("T")
 WAY_S: Final = 0.004
 _TURN: Final = "turn"
 _FRESH_S: Final = 1.0
-"""What was taken longer ago is on the disk of Redis in any case."""
+"""A turn that was taken so long ago may still be one of which Redis forgets that."""
 Kept: TypeAlias = Mapping[str, Bag]
 """What is on the disk of Redis, by space."""
+
+
+class Doing(NamedTuple):
+    """Whose doing it is that a moment has come."""
+
+    by: str
+    before: Kept | None = None
+    """What was there before that, if it was a turn that was taken for which there is a rival."""
 
 
 class _Fresh(NamedTuple):
@@ -45,30 +53,28 @@ class Moments:
     """Tells those who wait for a moment that it has come, and whose doing it is."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Moment, list[Callable[[str], None]]] = {}
+        self._waiting: dict[Moment, list[Callable[[Doing], None]]] = {}
         self._users: defaultdict[str, set[str]] = defaultdict(set)
         """By line: who has taken its turn when it lay there."""
         self._fresh: dict[Template, _Fresh] = {}
         """Those turns that were taken while somebody waited for a rival."""
-        self.before_rival: Kept = {}
-        """What was there before the turn was taken for which there was a rival last."""
         self._wanted: Counter[bytes] = Counter()
         """By the token of a line: how many wait for its turn."""
         self._is_declared = False
 
-    async def wait(self, moment: Moment) -> str:
-        """Wait for one; who has done it."""
+    async def wait(self, moment: Moment) -> Doing:
+        """Wait for one; whose doing it is."""
         come = trio.Event()
-        done_by = ""
+        done = Doing("")
 
-        def note(by: str) -> None:
-            nonlocal done_by
-            done_by = by
+        def note(doing: Doing) -> None:
+            nonlocal done
+            done = doing
             come.set()
 
         self._waiting.setdefault(moment, []).append(note)
         await come.wait()
-        return done_by
+        return done
 
     def written(self, fields: Tuple, by: str) -> None:
         """A tuple was written."""
@@ -96,8 +102,8 @@ class Moments:
         """Whether somebody waits for one."""
         return Moment.RIVAL in self._waiting
 
-    def forgotten(self) -> None:
-        """Nothing is known any more of what was taken just now."""
+    def started(self) -> None:
+        """What was taken before is forgotten, or on the disk of Redis."""
         self._fresh.clear()
 
     @contextmanager
@@ -109,8 +115,7 @@ class Moments:
         line = template.tokens[0]
         fresh = self._fresh.get(template)
         if fresh is not None and fresh.by != by and trio.current_time() < fresh.at + _FRESH_S:
-            self.before_rival = fresh.before
-            self._come(Moment.RIVAL, fresh.by)
+            self._come(Moment.RIVAL, fresh.by, fresh.before)
         self._wanted[line] += 1
         try:
             yield
@@ -126,9 +131,9 @@ class Moments:
         if len(users) > 1:
             self._come(Moment.TURN, by)
 
-    def _come(self, moment: Moment, by: str) -> None:
+    def _come(self, moment: Moment, by: str, before: Kept | None = None) -> None:
         for note in self._waiting.pop(moment, ()):
-            note(by)
+            note(Doing(by, before))
 
 
 class Redis:
@@ -156,20 +161,21 @@ class Redis:
         """What is there now."""
         return {name: bag.snapshot() for name, bag in self.server.bags.items()}
 
-    def keep(self, what: Kept | None = None) -> None:
-        """What is there now is on its disk, or what was there before."""
-        self._kept = self.snapshot() if what is None else what
+    def keep(self) -> None:
+        """What is there now is on its disk."""
+        self._kept = self.snapshot()
 
-    def lose(self) -> None:
-        """Die, and forget what is not on the disk."""
+    def lose(self, kept: Kept | None = None) -> None:
+        """Die, and forget what is not on the disk: what was kept last, or another time."""
         self.forgot_at = trio.current_time()
-        self.moments.forgotten()
+        kept = self._kept if kept is None else kept
         for name, bag in self.server.bags.items():
-            bag.restore(self._kept.get(name, Bag()))
+            bag.restore(kept.get(name, Bag()))
 
     def start(self) -> None:
         """Be there again."""
         self.is_there = True
+        self.moments.started()
         for bag in self.server.bags.values():
             bag.start(trio.current_time())
 

@@ -349,7 +349,7 @@ class Trial:
         found += self.witness.found[:3] + self.redis.stale[:3]
         if not self.has_ended:
             standing = {each.name: str(each.ending) for each in self.gatherers}
-            return [*found, f"it did not end within {LIMIT_S:.0f} s: {standing}"]
+            return [*found, f"it did not end within {LIMIT_S:.0f} s, or its round did not: {standing}"]
         habit, excuses, believed = self.habit, self._excuses, self._lies.believed
         if habit.is_any:
             found += visits.broken(
