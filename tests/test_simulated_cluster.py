@@ -130,7 +130,10 @@ FOUND = {
         Fault(17.864720032798047, Kind.LOSSY, DOER, 5.298271574873752, Moment.CALL, 0.27676509092998136),
     ),
 }
-"""Seeds that broke a promise once, with what went wrong: seeds alone mean something else when faults do."""
+"""Seeds that broke a promise once, with what went wrong then.
+
+The clusters of some have other settings by now, such as heartbeats: tests of their own guard what was mended.
+"""
 SMALL = Cast(gatherers=3, helpers=1, pages=60)
 
 
