@@ -29,7 +29,7 @@ from gcs.simulate.cluster.faults import (
 )
 from gcs.simulate.cluster.themes import themed
 
-_SHARING: Final = 0.3
+_SHARING: Final = 0.1
 """Of all runs, the share in which some hosts have one address in any case: so it is in the web."""
 _THEMED: Final = 0.6
 """Of all runs, the share in which some faults belong together."""

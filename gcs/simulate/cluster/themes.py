@@ -143,10 +143,13 @@ def _shared(random: Random, hosts: int) -> Fault:
 
 
 _THEMES: Final[Sequence[Callable[[Random, int, int], list[Fault]]]] = (
-    *(_ending, _planning, _passing),
-    *(_sharing, _sharing, _sharing_again, _sharing_again, _lending, _lending),
+    _ending,
+    _planning,
+    _passing,
+    _sharing,
+    _sharing_again,
+    _lending,
 )
-"""What needs most luck comes most often."""
 
 
 def themed(random: Random, gatherers: int, hosts: int) -> list[Fault]:

@@ -54,7 +54,7 @@ STANDING_S: Final = 115.0
 _SETTLED_S: Final = 8.0
 """When nothing new has come for so long after that, nothing does."""
 _WEBS: Final = 4
-_DELAY_S: Final = 0.3
+_DELAY_S: Final = 0.2
 _SITE: Final = "office"
 _SITE_KEY: Final = bytes(KEY_BYTES)
 _LOOK_EVERY_S: Final = 0.5
@@ -144,7 +144,7 @@ class Trial:
         self.redis = Redis()
         web = web_of(plot.seed % _WEBS, plot.pages, plain=random.random() < 0.5)
         self.server = Server(web, changes=self.habit.is_any)
-        drawn_s = random.choice([0.0, _DELAY_S])
+        drawn_s = random.choice([0.0, 0.0, _DELAY_S])
         self.delay_s = _DELAY_S if any(each.kind is Kind.SHARE for each in plot.faults) else drawn_s
         """Without a delay nobody takes turns: what hosts share would not matter."""
         is_open, self._has_liar = random.random() < 0.5, any(each.kind in LIARS for each in plot.faults)
