@@ -16,7 +16,7 @@ FORGETTING_S: Final = 6.0
 AFTERWARDS_S: Final = (0.0, 0.5, 2.0)
 """It comes then at once, or within so long."""
 SHARE_AT_MOST: Final = 4
-"""How many hosts share the address of another one: as many as the rest of the seconds by this, and one."""
+"""So many hosts at most have the address of another one: the whole seconds modulo this, and one more."""
 MOST_SHARE_S: Final = tuple(times * SHARE_AT_MOST - 0.5 for times in (1, 2, 3))
 """So most do; for more than half of the longest time, beside addresses of their own."""
 DOER: Final = -1
