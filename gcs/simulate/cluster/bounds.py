@@ -1,18 +1,19 @@
 """What a gatherer keeps in memory, and how much that may be: in some runs so little that a small web is much.
 
 The sizes are those that the parts have anyway. A run with small ones forgets, waits and refuses all the time,
-where one with the usual sizes would need a web of millions of pages for that.
+where one with the usual sizes would need a web of millions of pages for that. In some runs a turn is kept for
+long too, so that whatever else happens has time to meet it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Final
 from unittest.mock import patch
 
-from gcs.core import traps
+from gcs.core import politeness, traps
 from gcs.gatherer import crawl, findings, frontier, handover, links, tally, under_way, writer
 from gcs.gatherer.gatherer import Gatherer
 from gcs.helper import clerk, intake, lender
@@ -46,6 +47,8 @@ class Sizes:
     rows_read: int = handover.ROWS
     rows_sent: int = handover.ROWS_AT_ONCE
     unsent_bytes: int = handover.UNSENT_BYTES
+    open_s: float = politeness.OPEN_S
+    open_requests: int = politeness.OPEN_REQUESTS
 
 
 USUAL: Final = Sizes()
@@ -68,6 +71,7 @@ SMALL: Final = Sizes(
     rows_sent=6,
     unsent_bytes=1 << 10,
 )
+LONG_TURNS: Final[Mapping[str, Any]] = {"open_s": 15.0, "open_requests": 60}
 _CONSTANTS: Final = {
     "window": (frontier, "WINDOW"),
     "parked": (frontier, "PARKED"),
@@ -83,6 +87,8 @@ _CONSTANTS: Final = {
     "rows_read": (handover, "ROWS"),
     "rows_sent": (handover, "ROWS_AT_ONCE"),
     "unsent_bytes": (handover, "UNSENT_BYTES"),
+    "open_s": (politeness, "OPEN_S"),
+    "open_requests": (politeness, "OPEN_REQUESTS"),
 }
 _DEFAULTS: Final = {
     "remembered": (links.Targets, "remembered"),

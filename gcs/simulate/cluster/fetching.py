@@ -22,7 +22,8 @@ from gcs.simulate.web import Answer, Web
 
 HOSTS: Final = 8
 AGENT: Final = "gcs-simulation"
-_ANSWER_S: Final = 0.8
+ANSWER_S: Final = 0.8
+"""How long an answer takes, more or less."""
 _TIMEOUT_S: Final = 5.0
 _CHANGE_AFTER_S: Final = (15.0, 60.0, 1e6)
 """How often pages change, of those that do."""
@@ -55,6 +56,7 @@ class Server:
 
     web: Web
     log: list[Request] = field(default_factory=list)
+    answer_s: float = ANSWER_S
     changes: bool = False
     """Whether pages change as time goes on, each at its own pace."""
     failing: dict[str, Kind] = field(default_factory=dict)
@@ -155,7 +157,7 @@ class SimulatedFetching:
     def _takes_s(self, answer: Answer | Reason) -> float:
         if answer is Reason.TIMEOUT:
             return _TIMEOUT_S
-        own_s = (0.2 + self._world.random.random()) * _ANSWER_S
+        own_s = (0.2 + self._world.random.random()) * self._server.answer_s
         if self._world.lag_s:
             own_s += (1 + self._world.random.random()) / 2 * self._world.lag_s
         return own_s + (answer.delay_s if isinstance(answer, Answer) else 0.0)
@@ -192,12 +194,12 @@ class SimulatedFetching:
 
     async def addresses(self, host: str) -> Sequence[str] | Failure:
         """As `Fetching.addresses`."""
-        await self._world.wait(self._world.random.random() * _ANSWER_S)
+        await self._world.wait(self._world.random.random() * ANSWER_S)
         found = self._server.addresses.get(host)
         return Failure(Reason.DNS, "There is no such host.") if found is None else found
 
     async def delay(self, origin: Origin) -> float | Failure:
         """As `Fetching.delay`."""
-        delay_s = self._world.random.random() * _ANSWER_S
+        delay_s = self._world.random.random() * ANSWER_S
         await self._world.wait(delay_s)
         return delay_s

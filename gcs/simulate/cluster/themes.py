@@ -41,8 +41,10 @@ _SOON_S: Final = 2.0
 """Redis is back so soon that who has a turn still uses it."""
 _AGAIN_S: Final = (1.0, 6.0)
 """So long after it has gone away, Redis does so again when somebody next takes a turn."""
-_UNKNOWING: Final = 0.6
-"""Of those who have a turn that Redis forgets, the share that cannot reach it for a while."""
+_TAKEN: Final = (Moment.RIVAL, Moment.RIVAL, Moment.TURN)
+"""When one has a turn, which others mostly wait for."""
+_HOLDERS: Final = (Kind.CUT, Kind.CUT, Kind.LAG, None, None)
+"""What goes wrong with who has a turn that Redis forgets: it cannot reach it, or is slow, or nothing does."""
 _ENDS: Final = (Kind.STOP, Kind.STOP, Kind.STOP, Kind.KILL)
 """How one ends that has lent something."""
 _BEGUN_S: Final = (0.05, 0.5)
@@ -107,25 +109,24 @@ def _passing(random: Random, gatherers: int, _: int) -> list[Fault]:
 
 
 def _sharing(random: Random, _: int, hosts: int) -> list[Fault]:
-    """Redis forgets who has a turn that another one waits for; its holder cannot know, or is slow."""
+    """Redis forgets who has a turn that another one waits for; its holder may not know, or may be slow."""
     from_s, for_s = random.uniform(FIRST_S, _EARLY_S), random.uniform(SHORTEST_S, _SOON_S)
     after_s = random.uniform(0.0, random.choice(AFTERWARDS_S))
     forgets = Fault(from_s, Kind.FORGET, 0, for_s, Moment.RIVAL, after_s)
-    kind = Kind.CUT if random.random() < _UNKNOWING else Kind.LAG
-    return [_shared(random, hosts), forgets, Fault(from_s, kind, DOER, LONGEST_S, Moment.RIVAL)]
+    kind = random.choice(_HOLDERS)
+    wrong = [] if kind is None else [Fault(from_s, kind, DOER, LONGEST_S, Moment.RIVAL)]
+    return [_shared(random, hosts), forgets, *wrong]
 
 
 def _sharing_again(random: Random, _: int, hosts: int) -> list[Fault]:
     """Redis forgets who has a turn that others want too, for it was away just before.
 
-    After the first time hosts rest, and then all that waited for one take turns at once. Who is slow needs
-    the last of them for long.
+    After the first time hosts rest, and then all that waited for one take turns at once.
     """
     before = Fault(random.uniform(FIRST_S, LAST_S[0]), Kind.REDIS, 0, random.uniform(SHORTEST_S, _SOON_S))
     again_s, for_s = before.at_s + random.uniform(*_AGAIN_S), random.uniform(SHORTEST_S, _SOON_S)
-    slow = Fault(again_s, Kind.LAG, DOER, LONGEST_S, Moment.TURN)
-    after_s = random.uniform(0.0, random.choice(AFTERWARDS_S))
-    return [_shared(random, hosts), before, slow, Fault(again_s, Kind.FORGET, 0, for_s, Moment.TURN, after_s)]
+    after_s, moment = random.uniform(0.0, random.choice(AFTERWARDS_S)), random.choice(_TAKEN)
+    return [_shared(random, hosts), before, Fault(again_s, Kind.FORGET, 0, for_s, moment, after_s)]
 
 
 def _lending(random: Random, _: int, hosts: int) -> list[Fault]:

@@ -36,7 +36,7 @@ from gcs.simulate.cluster import bounds, habits, promises, reading, visits
 from gcs.simulate.cluster.clock import JumpingClock
 from gcs.simulate.cluster.disasters import Disasters
 from gcs.simulate.cluster.faults import FROM_THE_BEGINNING, LIARS, Fault, Kind
-from gcs.simulate.cluster.fetching import Server, web_of
+from gcs.simulate.cluster.fetching import ANSWER_S, Server, web_of
 from gcs.simulate.cluster.lies import Lies
 from gcs.simulate.cluster.machines import GathererMachine, HelperMachine, Machine
 from gcs.simulate.cluster.network import Redis
@@ -55,6 +55,8 @@ _SETTLED_S: Final = 8.0
 """When nothing new has come for so long after that, nothing does."""
 _WEBS: Final = 4
 _DELAY_S: Final = 0.2
+_SHARED_ANSWER_S: Final = 0.35
+"""Pages of one address come one after the other: what is shared would be busy long after all else is done."""
 _SITE: Final = "office"
 _SITE_KEY: Final = bytes(KEY_BYTES)
 _LOOK_EVERY_S: Final = 0.5
@@ -143,9 +145,11 @@ class Trial:
         self.trace = Trace(place)
         self.redis = Redis()
         web = web_of(plot.seed % _WEBS, plot.pages, plain=random.random() < 0.5)
-        self.server = Server(web, changes=self.habit.is_any)
+        self._is_shared = any(each.kind is Kind.SHARE for each in plot.faults)
+        answer_s = _SHARED_ANSWER_S if self._is_shared else ANSWER_S
+        self.server = Server(web, answer_s=answer_s, changes=self.habit.is_any)
         drawn_s = random.choice([0.0, 0.0, _DELAY_S])
-        self.delay_s = _DELAY_S if any(each.kind is Kind.SHARE for each in plot.faults) else drawn_s
+        self.delay_s = _DELAY_S if self._is_shared else drawn_s
         """Without a delay nobody takes turns: what hosts share would not matter."""
         is_open, self._has_liar = random.random() < 0.5, any(each.kind in LIARS for each in plot.faults)
         self.is_open = is_open or self._has_liar
@@ -156,7 +160,8 @@ class Trial:
         self.config = self._configured(random)
         self._round: Round | None = None
         self._busy_at = 0.0
-        self.sizes = random.choice([bounds.USUAL, bounds.SMALL])
+        sizes = random.choice([bounds.USUAL, bounds.SMALL])
+        self.sizes = random.choice([sizes, replace(sizes, **bounds.LONG_TURNS)])
         self._excuses: Counter[str] = Counter()
         self._given: Counter[str] = Counter()
         self._lies = Lies()
@@ -180,7 +185,7 @@ class Trial:
         chosen = {
             "fetch.concurrency": str(self._at_once),
             "fetch.delay": f"{self.delay_s}s",
-            "member.heartbeat": f"{Random(f'heartbeat {self.plot.seed}').choice([1, 2, 3])}s",
+            "member.heartbeat": f"{Random(f'heartbeat {self.plot.seed}').choice([1, 1, 2, 3])}s",
             "rebalance.cooldown": f"{random.choice([5, 20])}s",
             "exchange.batch": random.choice(["1KiB", "64KiB"]),
             "exchange.in_redis": random.choice(["2KiB", "2MiB"]),
