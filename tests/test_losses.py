@@ -38,7 +38,7 @@ def without(here: Gatherer, epoch: int, owner: str, gone: str, *rest: str, **mor
     """A charter after one was lost with its disk; what there is comes from here."""
     me = here.node.id
     members = {me: "me", **{each: each for each in rest}}
-    return here.charter(epoch, owner, me, members=members, departed=[gone], destroyed=[gone], **more)
+    return here.charter(epoch, owner, me, members=members, departed=[gone], destroyed={gone: epoch}, **more)
 
 
 async def found_lost(here: Gatherer, member: str) -> None:
@@ -108,7 +108,7 @@ def test_half_a_hand_over(tmp_path: Path) -> None:
             theirs = Account(replace(own.report, gatherer="C"), [], 0)
             alive = {each: Member(each, 1, Pulse(each, "x", epoch=2), 0.0) for each in (me, "C")}
             charter = leader._planned(3, [], {me: own, "C": theirs}, alive, {"S"})
-            assert (charter.destroyed, charter.lost) == (["S"], [("", None)])
+            assert (charter.destroyed, charter.lost) == ({"S": 3}, [("", None)])
 
     trio.run(run)
 
@@ -139,6 +139,74 @@ def test_pages_of_half_a_hand_over(tmp_path: Path) -> None:
                 while any(here.node.refetch):
                     await here.node.changed.wait()
             assert state(here) is State.QUEUED
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_rows_that_come_after_their_gatherer_was_lost(is_ours: bool, tmp_path: Path) -> None:
+    """They are lost with it, since what its pages name is; when it is back, they count."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "a") as there:
+            await there.node.adopt(there.charter(1, there.node.id))
+            await there.node.crawl.commit(Batch(found=[Found(ONE)]))
+            packed, _, _ = there.node.store.chunk("", None)
+        letters = [mail.pack_rows(packed), mail.pack_mail(end_marker("", None, 1.0))]
+        async with gatherer(tmp_path / "b") as here, trio.open_nursery() as nursery:
+            node, me = here.node, here.node.id
+
+            async def come(number: int, epoch: int) -> None:
+                batch = ("batch", "S", number, number + 1, number, epoch, msgpack.packb(letters))
+                await here.board.inbox(me).out(*batch)
+                with trio.fail_after(60):
+                    while here.exchange.applied.get("S", 0) <= number:  # noqa: ASYNC110 - nothing says so
+                        await trio.sleep(0.01)
+
+            nursery.start_soon(here.exchange.receive)
+            await node.adopt(here.charter(2, me, "S", members={me: "me", "S": "S", "B": "B"}))
+            await node.adopt(without(here, 3, me if is_ours else "B", "S", "B"))
+            if not is_ours:
+                await node.left([(("", None), "B")])
+            await come(1, 2)
+            assert not any(node.store.held([ONE]))
+            assert not any(node.origins)
+            assert node.holdings.pieces(Standing.LEAVING) == []
+            await come(3, 3)
+            assert node.store.held([ONE]) == [True]
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+def test_who_was_thought_lost_hands_over_again_what_it_has_sent(tmp_path: Path) -> None:
+    """Of what it sent before it knew, the receiver has taken in nothing."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            me, store = here.node.id, here.node.store
+
+            async def ends(count: int) -> None:
+                """Wait for so many end markers in the outbox."""
+                with trio.fail_after(60):
+                    while True:
+                        kinds = [mail.unpack(piece).kind for _, piece in store.outgoing("A", 0, 1 << 20)]
+                        if kinds.count("mail") >= count:
+                            break
+                        await trio.sleep(0.01)
+                assert kinds == ["rows", "mail"] * count
+
+            await here.node.adopt(here.charter(1, me))
+            await here.node.crawl.commit(Batch(found=[Found(ONE)]))
+            await here.node.adopt(here.charter(2, "A", me))
+            nursery.start_soon(here.hand_over.run)
+            await ends(1)
+            await here.node.adopt(here.charter(3, "A", me, departed=[me], destroyed={me: 3}))
+            await ends(2)
+            await here.node.adopt(here.charter(4, "A", me))
+            await trio.sleep(0.3)
+            await ends(2)
             nursery.cancel_scope.cancel()
 
     trio.run(run)

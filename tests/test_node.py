@@ -338,7 +338,7 @@ def test_pages_of_one_whose_disk_is_lost_are_fetched_again(tmp_path: Path) -> No
             before = [done(each, now - 200) for each in (old, other, left)]
             await here.node.crawl.commit(Batch(finished=[*before, done(new, now + 100)]))
             members = {me: "me", "B": "B"}
-            gone = {"departed": ["A", "C", "Z"], "destroyed": ["A", "Z"]}
+            gone = {"departed": ["A", "C", "Z"], "destroyed": {"A": 2, "Z": 2}}
             await here.node.adopt(here.charter(2, me, me, members=members, **gone))
             assert not here.node.is_quiet()
             nursery.start_soon(here.hand_over.run)
@@ -389,7 +389,7 @@ def test_pages_that_came_just_before_a_kill_are_visited_again(
                 ends: list[tuple[str, Range]] = [("A", ("", None))] if is_whole else []
                 received = Received(Batch(finished=[done]), ends, [])
                 await here.node.take_in(deque([received]).popleft)
-                gone = {} if is_whole else {"departed": ["A"], "destroyed": ["A"]}
+                gone = {} if is_whole else {"departed": ["A"], "destroyed": {"A": 2}}
                 await here.node.adopt(here.charter(2, me, me, members={me: "me", "B": "B"}, **gone))
                 assert not here.node.store.visits
         async with gatherer(tmp_path / "s", revisit={"policy": "uniform"}) as here:
@@ -479,7 +479,7 @@ def test_who_has_left_gets_nothing(tmp_path: Path) -> None:
             charter = leader._planned(2, [], {me: own, "A": theirs}, members, {"A", "L"})
             assert charter.members == {me: "me"}
             assert {owner for _, owner in charter.owners} == {me}
-            assert (charter.departed, charter.destroyed) == (["A", "L"], ["L"])
+            assert (charter.departed, charter.destroyed) == (["A", "L"], {"L": 2})
 
     trio.run(run)
 
@@ -1123,7 +1123,7 @@ class TestEnd:
                     leader = Leader(here.node, here.board, here.membership, here.exchange)
                     charter = await leader.lead([Wish("lost", "me")])
                     assert charter is not None
-                    assert charter.destroyed == [other]
+                    assert charter.destroyed.keys() == {other}
                 nursery.cancel_scope.cancel()
 
         trio.run(run)

@@ -129,10 +129,17 @@ FOUND = {
         Fault(17.438761223378204, Kind.BUSY, 0, 1.9475822563953622),
         Fault(17.864720032798047, Kind.LOSSY, DOER, 5.298271574873752, Moment.CALL, 0.27676509092998136),
     ),
+    330353: (
+        Fault(10.623129655156143, Kind.TURNCOAT, 1, 4.728809097073606),
+        Fault(18.335397708886234, Kind.BUSY, 6, 1.662595658629976),
+        Fault(23.93717926004237, Kind.SLOW, 1, 6.316406906767642, Moment.CALL, 1.004847286505341),
+        Fault(23.93717926004237, Kind.SLOW, 1, 6.5862352455535715, Moment.PLAN),
+        Fault(24.927210853511898, Kind.LOSE, 2, 4.72899272185999, Moment.PARTS, 0.3685931179544142),
+    ),
 }
 """Seeds that broke a promise once, with what went wrong then.
 
-The clusters of some have other settings by now, such as heartbeats: tests of their own guard what was mended.
+What chance decides in the clusters of most is something else by now: tests of their own guard what was mended.
 """
 SMALL = Cast(gatherers=3, helpers=1, pages=60)
 

@@ -102,8 +102,8 @@ class Charter:
     """Ranges whose rows were lost: what was passed to them has to be passed on again."""
     departed: Sequence[str] = ()
     """Ids of members that were lost with their disks, or have left for good."""
-    destroyed: Sequence[str] = ()
-    """Those of them that have not left, but were lost."""
+    destroyed: Mapping[str, int] = field(default_factory=dict)
+    """Those of them that have not left, but were lost, and the epoch of the first charter that said so."""
     reason: str = ""
     strategy: str = ""
     state: bytes = b""
@@ -113,6 +113,10 @@ class Charter:
     """Sites, each with a gatherer that does not own it and is to try it."""
     history: Sequence[Made] = ()
     """The last plans, this one included, the oldest first."""
+
+    def is_lost(self, sender: str, epoch: int) -> bool:
+        """Whether the rows that somebody has sent, by some charter, were lost as its disk was."""
+        return epoch < self.destroyed.get(sender, 0)
 
     @property
     def fruitless(self) -> int:
@@ -131,7 +135,7 @@ class Charter:
                 "members": dict(self.members),
                 "lost": list(self.lost),
                 "departed": list(self.departed),
-                "destroyed": list(self.destroyed),
+                "destroyed": dict(self.destroyed),
                 "reason": self.reason,
                 "strategy": self.strategy,
                 "state": self.state,
@@ -153,6 +157,10 @@ class Charter:
                 raise ValueError(f"a charter of version {version}; this program reads version {VERSION}")
             for name in ("owners", "sources"):
                 said[name] = Plan.of(said[name])
+            destroyed = said.get("destroyed", {})
+            # Who was lost was named alone in earlier versions; its charter says it at the latest.
+            is_named = not isinstance(destroyed, dict)
+            said["destroyed"] = dict.fromkeys(destroyed, said["epoch"]) if is_named else destroyed
             said["history"] = [Made(*each) for each in said.get("history", ())]
             return cls(**said)
         except (KeyError, TypeError, AttributeError, msgpack.exceptions.UnpackException) as error:

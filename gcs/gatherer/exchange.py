@@ -289,6 +289,8 @@ class Exchange:
 
     def _read(self, sender: str, epoch: int, piece: bytes, into: Received) -> None:
         letter, batch = mail.unpack(piece), into.batch
+        charter = self._node.charter
+        is_lost = charter is not None and charter.is_lost(sender, epoch)
         if letter.kind == "found":
             own, passed = self._node.sorted_out(letter.found, always=True)
             batch.found += own
@@ -300,15 +302,18 @@ class Exchange:
             is_there = epoch == self._node.epoch
             batch.passed += [each._replace(to=NOBODY) for each in passed] if is_there else passed
         elif letter.kind == "rows":
-            if not self._node.has_come(sender, letter.data):
+            # Pages that it had fetched are fetched again, and they are not known to be among these any more.
+            if not is_lost and not self._node.has_come(sender, letter.data):
                 batch.moved.append(letter.data)
         else:
-            self._heed(sender, letter.data, into)
+            self._heed(sender, letter.data, into, is_lost=is_lost)
         batch.received[sender] = batch.received.get(sender, 0) + mail.entries_of(piece)
 
-    def _heed(self, sender: str, data: bytes, into: Received) -> None:
-        """Words between gatherers that are no URLs."""
+    def _heed(self, sender: str, data: bytes, into: Received, *, is_lost: bool) -> None:
+        """Words between gatherers that are no URLs; if rows are lost, then what is said of them too."""
         kind, *words = msgpack.unpackb(data)
+        if is_lost and kind in (END, ORIGINS):
+            return
         if kind == END:
             start, end, at = words
             into.ends.append((sender, (start, end)))

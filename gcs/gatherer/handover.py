@@ -51,12 +51,15 @@ class HandOver:
         """By range and receiver: the number of the piece with its end marker."""
         self._begun: dict[tuple[Range, str], str] = {}
         """Those of which a part is in the outbox, and where the next row is."""
+        self._lost_by = 0
+        """The newest charter that says that this gatherer was lost."""
 
     async def run(self) -> None:
         """Give away what is leaving, and send again what was lost."""
         while True:
             changed = self._node.changed
             leaving = self._leaving()
+            self._begin_anew_if_lost()
             await self._close_outboxes()
             absent = self._gone()
             able = [piece for piece in leaving if piece.peer not in absent]
@@ -77,6 +80,12 @@ class HandOver:
             await self._send_rows([piece for piece in able if self._key(piece) not in self._sent])
             await self._let_go()
             await trio.sleep(_LOOK_EVERY_S)
+
+    def _begin_anew_if_lost(self) -> None:
+        """When this gatherer was thought lost nobody takes in what it sent before it knew: send all again."""
+        charter = self._node.charter
+        if charter is not None and self._node.id in charter.departed and charter.epoch > self._lost_by:
+            self._lost_by, self._sent, self._begun = charter.epoch, {}, {}
 
     @staticmethod
     def _key(piece: Piece) -> tuple[Range, str]:

@@ -302,7 +302,10 @@ class Leader:
         names |= {each: (before.members.get(each, each) if before else each) for each in pinned}
         gone_before = set(before.departed if before else ())
         departed = (gone_before | lost) - accounts.keys() - pinned
-        destroyed = {*(before.destroyed if before else ()), *(lost - left - gone_before)}
+        destroyed = {
+            **(before.destroyed if before else {}),
+            **dict.fromkeys(lost - left - gone_before, epoch),
+        }
         made = Made(
             epoch,
             self._node.clock(),
@@ -319,7 +322,7 @@ class Leader:
             # Something may have been passed to one that has left, if a plan counted on it.
             lost=_lost(before, sources, lost - (left - counted) - gone_before),
             departed=sorted(departed),
-            destroyed=sorted(destroyed & departed),
+            destroyed={each: by for each, by in sorted(destroyed.items()) if each in departed},
             reason=_reason(wishes),
             strategy=config.placement.strategy,
             state=outcome.state,

@@ -44,7 +44,6 @@ class Disasters:
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
-        self.pauses: list[tuple[str, float, float]] = []
         """Who stood still, from when to when."""
 
     async def happen(self, fault: Fault) -> None:
@@ -160,11 +159,10 @@ class Disasters:
     async def _pause(self, machine: Machine, for_s: float) -> None:
         if not machine.is_running:
             return
-        world, began = machine.world, trio.current_time()
+        world = machine.world
         world.stop()
         await trio.sleep(for_s)
         world.go_on()
-        self.pauses.append((machine.name, began, trio.current_time()))
 
     async def _lag(self, machines: Sequence[Machine], for_s: float) -> None:
         for machine in machines:

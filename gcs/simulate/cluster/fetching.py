@@ -56,6 +56,8 @@ class Server:
 
     web: Web
     log: list[Request] = field(default_factory=list)
+    late: set[Request] = field(default_factory=set)
+    """Those that were about to be sent when their machine stood still, and were sent when it went on."""
     answer_s: float = ANSWER_S
     changes: bool = False
     """Whether pages change as time goes on, each at its own pace."""
@@ -139,13 +141,14 @@ class SimulatedFetching:
         on_sent: Callable[[float], None] | None = None,
     ) -> Outcome:
         """As `Fetching.fetch`."""
+        is_late = not self._world.is_free
         await self._world.gate()
         began, started = trio.current_time(), self._world.now()
         if on_sent is not None:
             on_sent(started)
         answer = self._server.answer(origin.host, target, headers)
         takes_s = self._takes_s(answer)
-        self._note(began, takes_s, origin.host, target, answer)
+        self._note(began, takes_s, origin.host, target, answer, is_late=is_late)
         await self._world.wait(takes_s)
         total_s = trio.current_time() - began
         if isinstance(answer, Reason):
@@ -162,9 +165,14 @@ class SimulatedFetching:
             own_s += (1 + self._world.random.random()) / 2 * self._world.lag_s
         return own_s + (answer.delay_s if isinstance(answer, Answer) else 0.0)
 
-    def _note(self, began: float, takes_s: float, host: str, target: str, answer: Answer | Reason) -> None:
+    def _note(
+        self, began: float, takes_s: float, host: str, target: str, answer: Answer | Reason, *, is_late: bool
+    ) -> None:
         status, size = (CUT_OFF, 0) if isinstance(answer, Reason) else (answer.status, len(answer.body))
-        self._server.log.append(Request(began, takes_s, host, target, status, size, self._name))
+        request = Request(began, takes_s, host, target, status, size, self._name)
+        self._server.log.append(request)
+        if is_late:
+            self._server.late.add(request)
         asked_for = "" if isinstance(answer, Reason) else dict(answer.headers).get("Retry-After", "")
         if asked_for.isdigit():
             answered = began + takes_s

@@ -11,8 +11,8 @@ each as often as that happened to it, and never otherwise.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from math import inf
 
 from gcs.core.urls import NO_CLEANING, key
 from gcs.operate.ledger import add_up
@@ -20,15 +20,11 @@ from gcs.simulate.cluster.fetching import Server
 from gcs.simulate.cluster.lies import is_lie
 from gcs.simulate.cluster.machines import DRIFT, GathererMachine
 from gcs.simulate.survey import Survey
-from gcs.simulate.verdict import Request, judge
+from gcs.simulate.verdict import judge
 from gcs.simulate.web import Web
 from gcs.store.records import State
 
-Pause = tuple[str, float, float]
-"""Who stood still, from when to when."""
 _SHOWN = 3
-_AT_ONCE_S = 0.01
-"""Within so long a machine that goes on sends what it was about to send when it stood still."""
 
 
 def broken(
@@ -37,7 +33,6 @@ def broken(
     excuses: Mapping[str, int],
     believed: Collection[str],
     delay_s: float,
-    pauses: Sequence[Pause],
     *,
     is_snapshot: bool,
     is_standing: bool,
@@ -62,8 +57,8 @@ def broken(
         found.append(f"pages were fetched to which no link leads that may be followed: {verdict.hidden}")
     if is_snapshot:
         found += _repeated(verdict.repeated, excuses, server)
-    found += _hurried(server, delay_s, pauses)
-    found += _unheeded(server, excuses, pauses)
+    found += _hurried(server, delay_s)
+    found += _unheeded(server, excuses)
     found += _unbalanced(gatherers, is_standing=is_standing)
     return found
 
@@ -102,48 +97,36 @@ def _repeated(repeated: Mapping[str, int], excuses: Mapping[str, int], server: S
     return found[:_SHOWN]
 
 
-def _hurried(server: Server, delay_s: float, pauses: Sequence[Pause]) -> list[str]:
+def _hurried(server: Server, delay_s: float) -> list[str]:
     """Requests that came too soon after another one of the same host, or of an address that it has.
 
-    What is sent late comes too soon after another machine's request, or that one's too soon after it.
+    What comes late, from a machine that stood still, may be too close to requests of others, which know
+    nothing of it, but not to one of that machine.
     """
     if not delay_s:
         return []
     # By a clock that is too fast a delay is over too early.
     least_s = delay_s * (1 - 2 * DRIFT)
-    last: dict[str, Request] = {}
-    late = _late(server.log, pauses)
+    last: dict[str, float] = {}
+    own: dict[tuple[str, str], float] = {}
     found = []
     for request in sorted(server.log, key=lambda each: each.start):
+        is_late = request in server.late
         for line in (request.host, *server.addresses.get(request.host, ())):
-            before = last.get(line)
-            last[line] = request
-            if before is None or request.start - before.start >= least_s:
-                continue
-            if request.agent == before.agent or not late & {id(request), id(before)}:
+            before = own.get((line, request.agent), -inf)
+            if not is_late:
+                before, last[line] = max(before, last.get(line, -inf)), request.start
+            own[line, request.agent] = request.start
+            if request.start - before < least_s:
                 found.append(
-                    f"{line} was asked {request.start - before.start:.3f} s after the last time, at "
+                    f"{line} was asked {request.start - before:.3f} s after the last time, at "
                     f"{request.start:.3f} by {request.agent}"
                 )
     return found[:_SHOWN]
 
 
-def _late(log: Sequence[Request], pauses: Sequence[Pause]) -> set[int]:
-    """The requests that were decided before their machine stood still, and sent when it went on."""
-    went_on = defaultdict(list)
-    for name, _, end in pauses:
-        went_on[name].append(end)
-    late: dict[tuple[str, float, str], int] = {}
-    for request in log:
-        for end in went_on.get(request.agent, ()):
-            if end <= request.start < end + _AT_ONCE_S:
-                late.setdefault((request.agent, end, request.host), id(request))
-    return set(late.values())
-
-
-def _unheeded(server: Server, excuses: Mapping[str, int], pauses: Sequence[Pause]) -> list[str]:
+def _unheeded(server: Server, excuses: Mapping[str, int]) -> list[str]:
     """What was asked for again before the host wanted it to be."""
-    late = _late(server.log, pauses)
     found = []
     for host, target, since, until in server.rests:
         if excuses.get(key(server.web.url(host, target)), 0):
@@ -153,7 +136,7 @@ def _unheeded(server: Server, excuses: Mapping[str, int], pauses: Sequence[Pause
             for each in server.log
             if (each.host, each.target) == (host, target)
             and since < each.start < until - (until - since) * 2 * DRIFT
-            and id(each) not in late
+            and each not in server.late
         ]
         if early:
             found.append(f"{host}{target} was asked for at {early[0].start:.3f}, and not before {until:.3f}")

@@ -370,7 +370,6 @@ class Trial:
             excuses,
             believed,
             self.delay_s,
-            self._disasters.pauses,
             is_snapshot=not habit.is_any,
             is_standing=habit.is_standing,
         )

@@ -83,10 +83,10 @@ class MachineWorld(World):
 
     async def gate(self) -> None:
         """Go on only while the machine runs."""
+        while self.is_alive and not self._running.is_set():
+            await self._running.wait()
         if not self.is_alive:
             raise Dead
-        while not self._running.is_set():
-            await self._running.wait()
 
     def stop(self) -> None:
         """Stand still."""
