@@ -139,7 +139,8 @@ FOUND = {
 }
 """Seeds that broke a promise once, with what went wrong then.
 
-What chance decides in the clusters of most is something else by now: tests of their own guard what was mended.
+What chance decides in the clusters of most is something else by now: tests of their own guard what was
+mended.
 """
 SMALL = Cast(gatherers=3, helpers=1, pages=60)
 

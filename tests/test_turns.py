@@ -317,7 +317,7 @@ def test_manners_are_those_of_the_range() -> None:
     exchange = Exchange(cast(Node, SimpleNamespace(store=store, crawl=crawl)), cast(Board, None))
     received = Received()
     for letter in (*manners(known), *traps(dry), end_marker(HOST + PATH + "m", None, 0.0)):
-        exchange._heed("sender", letter, received)
+        exchange._heed("sender", letter, received, is_lost=False)
     assert received.ends == [("sender", (HOST + PATH + "m", None))]
     assert list(crawl.novelty.dry()) == dry
     for manner in heard:
