@@ -136,6 +136,12 @@ FOUND = {
         Fault(23.93717926004237, Kind.SLOW, 1, 6.5862352455535715, Moment.PLAN),
         Fault(24.927210853511898, Kind.LOSE, 2, 4.72899272185999, Moment.PARTS, 0.3685931179544142),
     ),
+    403643: (
+        Fault(0.0, Kind.SHARE, 5, 3.088859081467973),
+        Fault(9.075872700317188, Kind.FORGET, 0, 4.502056830398762, Moment.LOAN, 0.1649104735865688),
+        Fault(16.677360351321248, Kind.CUT, 3, 8.132179174648034),
+        Fault(19.519825691572, Kind.LOSSY, 3, 6.444606087048883),
+    ),
 }
 """Seeds that broke a promise once, with what went wrong then.
 

@@ -26,8 +26,11 @@ from gcs.gatherer.visit import Visitor
 from gcs.store.records import Found, State, host_of
 from gcs.store.store import Store
 
-ERRAND_S: Final = 60.0
-"""So long the rules of a host are waited for that another one has."""
+ERRAND_S: Final = 300.0
+"""So long the rules of a host are waited for that another one has.
+
+Several times as long as somebody has a turn there who has died with it: that says nothing about the host.
+"""
 ROBOTS: Final = "robots "
 """Begins the names under which rules are kept in the store."""
 _NO_RULES: Final = robots.everything_allowed()

@@ -44,7 +44,6 @@ class Disasters:
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
-        """Who stood still, from when to when."""
 
     async def happen(self, fault: Fault) -> None:
         """Let a fault happen at its time."""

@@ -31,6 +31,7 @@ from gcs.simulate.cluster.fetching import Server
 from gcs.simulate.cluster.habits import LEAST_S, Habit
 from gcs.simulate.cluster.machines import DRIFT, OFFSET_S, GathererMachine
 from gcs.simulate.verdict import UNANSWERED
+from gcs.simulate.webhosts import Robots
 from gcs.store.database import DUE, VISITS
 from gcs.store.encoding import since_of, visit_place
 from gcs.store.records import Row, State, host_of
@@ -217,8 +218,10 @@ def _left_out(round_: Round, server: Server) -> list[str]:
     visited = {
         key(server.web.url(each.host, each.target)) for each in server.log if each.start >= round_.began
     }
-    failed = {host_of(key(server.web.url(host, "/"))) for host in server.have_failed}
-    left = [each for each in sorted(round_.keys - visited) if host_of(each) not in failed]
+    web, failed = server.web, server.have_failed
+    far = {each.name for each in web.hosts if each.robots is Robots.FAR and web.hosts[0].name in failed}
+    silent = {host_of(key(web.url(host, "/"))) for host in failed | far}
+    left = [each for each in sorted(round_.keys - visited) if host_of(each) not in silent]
     return [f"{len(left)} pages were left out of a round, such as {left[:2]}"] if left else []
 
 
