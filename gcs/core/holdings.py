@@ -74,11 +74,23 @@ class Made(NamedTuple):
     """About how many URLs went with them."""
 
 
+def overlap(one: Range, other: Range) -> bool:
+    """Whether two ranges have something in common."""
+    return (other[1] is None or one[0] < other[1]) and (one[1] is None or other[0] < one[1])
+
+
 class _Cover:
-    """Ranges that do not overlap, to be asked for single keys."""
+    """Ranges, to be asked for single keys."""
 
     def __init__(self, ranges: Iterable[Range]) -> None:
-        self._ranges = sorted(ranges, key=lambda each: each[0])
+        self._ranges: list[Range] = []
+        """Without those that overlap."""
+        for start, end in sorted(ranges, key=lambda each: each[0]):
+            begun, until = self._ranges[-1] if self._ranges else ("", "")
+            if until is not None and start >= until:
+                self._ranges.append((start, end))
+            else:
+                self._ranges[-1] = (begun, None if until is None or end is None else max(until, end))
         self._starts = [start for start, _ in self._ranges]
         self.borders = {*self._starts, *(end for _, end in self._ranges if end is not None)}
 
@@ -161,6 +173,8 @@ class Charter:
             # Who was lost was named alone in earlier versions; its charter says it at the latest.
             is_named = not isinstance(destroyed, dict)
             said["destroyed"] = dict.fromkeys(destroyed, said["epoch"]) if is_named else destroyed
+            if not all(isinstance(by, int) for by in said["destroyed"].values()):
+                raise ValueError("a charter that says of who was lost no epoch")
             said["history"] = [Made(*each) for each in said.get("history", ())]
             return cls(**said)
         except (KeyError, TypeError, AttributeError, msgpack.exceptions.UnpackException) as error:
@@ -211,6 +225,13 @@ class Holdings:
         last = bisect.bisect_left(self._starts, end)
         return all(self._values[at] == _HELD for at in range(first, max(last, first + 1)))
 
+    def is_leaving(self, place: Range) -> bool:
+        """Whether something of a range is leaving."""
+        start, end = place
+        first = bisect.bisect_right(self._starts, start) - 1
+        last = len(self._starts) if end is None else bisect.bisect_left(self._starts, end)
+        return any(self._values[at][0] is Standing.LEAVING for at in range(first, max(last, first + 1)))
+
     def pieces(self, *standings: Standing) -> list[Piece]:
         """The ranges with one of these standings, or all."""
         ends = (*self._starts[1:], None)
@@ -243,16 +264,19 @@ class Holdings:
             for start in starts
         )
 
-    def arrived(self, ends: Sequence[tuple[str, Range]], owners: Plan, me: str) -> Holdings:
+    def arrived(
+        self, ends: Sequence[tuple[str, Range]], owners: Plan, me: str, *, rows: Sequence[Range] = ()
+    ) -> Holdings:
         """After the end markers of ranges, by sender: what was coming from that sender is held.
 
-        Rows that came for a range which has another owner by now have to go on to that one.
+        Rows that came for a range which has another owner by now have to go on to that one, also if no end
+        marker follows them: `rows` says where there are some.
         """
         markers: dict[str, list[Range]] = {}
         for sender, place in ends:
             markers.setdefault(sender, []).append(place)
         cover = {sender: _Cover(places) for sender, places in markers.items()}
-        every = _Cover([place for _, place in ends])
+        every = _Cover([*(place for _, place in ends), *rows])
         pieces: list[tuple[str, _Value]] = []
         for start in sorted({*self._starts, *owners.starts, *every.borders}):
             standing, peer = value = self._value(start)

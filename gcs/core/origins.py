@@ -51,10 +51,6 @@ class Origins:
             for each in _overlapping(ranges, start, end)
         ]
 
-    def has(self, gatherer: str) -> bool:
-        """Whether anything came from a gatherer."""
-        return gatherer in self._known
-
     def cover(self, gatherer: str, first: str, last: str) -> bool:
         """Whether all from one key to another came from a gatherer."""
         ranges = self._known.get(gatherer, ())

@@ -28,6 +28,7 @@ from gcs.core.traps import Dry
 from gcs.core.vitals import Sign
 from gcs.gatherer.node import Node, Received
 from gcs.store import mail
+from gcs.store.moving import keys_of
 from gcs.store.records import Batch, Found
 from tuplespace import TupleError, TupleSpaceError
 
@@ -210,8 +211,14 @@ class Exchange:
         self.sign.answered(trio.current_time(), rest_s=rest_s)
 
     def heard(self, members: Sequence[Member]) -> None:
-        """Heartbeats say what was received."""
+        """Heartbeats say what was received.
+
+        By a newer charter rows may have been dropped, as their sender is lost: if that is this gatherer, it
+        has to know so before it takes that for an acknowledgement.
+        """
         for member in members:
+            if member.pulse.epoch > self._node.epoch:
+                continue
             number = member.pulse.applied.get(self._node.id, 0)
             line = self._lines.get(member.id)
             if line is not None and number > line.acked:
@@ -303,8 +310,9 @@ class Exchange:
             batch.passed += [each._replace(to=NOBODY) for each in passed] if is_there else passed
         elif letter.kind == "rows":
             # Pages that it had fetched are fetched again, and they are not known to be among these any more.
-            if not is_lost and not self._node.has_come(sender, letter.data):
+            if not is_lost and not self._node.has_come(sender, keys := keys_of(letter.data)):
                 batch.moved.append(letter.data)
+                into.rows.append((keys[0], f"{keys[-1]}\0"))
         else:
             self._heed(sender, letter.data, into, is_lost=is_lost)
         batch.received[sender] = batch.received.get(sender, 0) + mail.entries_of(piece)

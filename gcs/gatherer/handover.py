@@ -59,7 +59,7 @@ class HandOver:
         while True:
             changed = self._node.changed
             leaving = self._leaving()
-            self._begin_anew_if_lost()
+            self._begin_anew()
             await self._close_outboxes()
             absent = self._gone()
             able = [piece for piece in leaving if piece.peer not in absent]
@@ -81,11 +81,18 @@ class HandOver:
             await self._let_go()
             await trio.sleep(_LOOK_EVERY_S)
 
-    def _begin_anew_if_lost(self) -> None:
-        """When this gatherer was thought lost nobody takes in what it sent before it knew: send all again."""
+    def _begin_anew(self) -> None:
+        """Send again what is not all, as rows have come since, or was sent in vain.
+
+        When this gatherer was thought lost nobody takes in what it sent before it knew.
+        """
         charter = self._node.charter
         if charter is not None and self._node.id in charter.departed and charter.epoch > self._lost_by:
             self._lost_by, self._sent, self._begun = charter.epoch, {}, {}
+        if self._node.late:
+            self._sent = {key: at for key, at in self._sent.items() if not self._node.has_late(key[0])}
+            self._begun = {key: at for key, at in self._begun.items() if not self._node.has_late(key[0])}
+            self._node.late.clear()
 
     @staticmethod
     def _key(piece: Piece) -> tuple[Range, str]:
@@ -164,7 +171,8 @@ class HandOver:
         return self._node.on_disk[1].pieces(Standing.LEAVING)
 
     async def _let_go(self) -> None:
-        """Forget the rows of ranges whose end was acknowledged."""
+        """Forget the rows of ranges whose end was acknowledged; none if others come into such a range."""
+        self._begin_anew()
         outboxes, gone = self._store.outboxes(), self._gone()
         done = [
             (key, number)
@@ -178,6 +186,8 @@ class HandOver:
                 some, at = self._store.keys(at, place[1], ROWS, Which.HELD)
                 keys += some
                 await trio.lowlevel.checkpoint()
+                if self._node.late:
+                    return
                 if len(keys) >= RELEASED_AT_ONCE:
                     await self._release(keys)
                     keys = []

@@ -147,9 +147,9 @@ class Membership:
         silent = {each: now - at for each, (_, at) in self._seen.items() if each != self._node.id}
         still = {each for each, for_s in silent.items() if for_s > self._forget_after_s(each)}
         left = boards.left_of(self.members)
-        # Who was declared lost before stays so until it is heard of again.
+        # Who was declared lost before stays so until it is heard of again; this one is there.
         charter = self._node.charter
-        departed = set(charter.departed if charter else ()) - self._returned
+        departed = set(charter.departed if charter else ()) - self._returned - {self._node.id}
         return still | left | departed
 
     def heard_of(self) -> set[str]:
@@ -372,7 +372,8 @@ class Membership:
         if node.is_over():
             node.crawl.stir()
         if now.get(boards.CHARTER, (0, b""))[0] <= node.epoch:
-            node.heard(began, pulse.forget_after_s)
+            token, what_for = now.get(boards.CALL, (0, b""))
+            node.heard(began, pulse.forget_after_s, is_called=token > node.epoch and not what_for)
         self._looks += 1
         self.looked.set()
         self.looked = trio.Event()

@@ -21,15 +21,15 @@ import structlog
 import trio
 
 from gcs.config import Config
-from gcs.core.holdings import Charter, Extent, Holdings, Range, Standing
+from gcs.core.holdings import Charter, Extent, Holdings, Range, Standing, overlap
 from gcs.core.origins import Origin, Origins
 from gcs.core.reasons import main_reason
 from gcs.core.rulings import Rulings
+from gcs.core.silence import Silence
 from gcs.core.tree import Expansion
 from gcs.core.urls import part
 from gcs.gatherer.reload import Ruled, ruled
 from gcs.gatherer.statistics import Figures
-from gcs.store.moving import keys_of
 from gcs.store.records import Batch, Found, Passed
 from gcs.store.store import Store
 from gcs.traffic import Traffic
@@ -49,9 +49,6 @@ RULINGS: Final = "rulings"
 DRAINING: Final = "draining"
 HEARD: Final = "heard"
 _KEEP_HEARD_S: Final = 10.0
-_SILENT_SHARE: Final = 0.8
-"""Of the time after which it is forgotten, a gatherer that cannot say anything goes on fetching for this."""
-
 _JOINED_WITHIN_S: Final = 30.0
 """Who is there, and in no plan for longer, is not waited for."""
 _AFTER_NOTHING_S: Final = 3.0
@@ -73,10 +70,13 @@ class Received:
     """Ranges of which the sender says that it has sent all."""
     doubted: list[str] = field(default_factory=list)
     """Keys of pages that somebody was wrong about."""
+    rows: list[Range] = field(default_factory=list)
+    """From the first to the last key of rows that came together."""
 
     def add(self, other: Received) -> None:
         """Take in more."""
         self.batch.add(other.batch)
+        self.rows += other.rows
         self.ends += other.ends
         self.origins += other.origins
         self.whole += other.whole
@@ -128,6 +128,8 @@ class Node:
         arrived = store.get_meta(ARRIVED)
         self._arrived = Origins.from_bytes(arrived) if arrived else Origins()
         """Ranges that are held, and came whole from somebody, who may send them once more after a crash."""
+        self.late: list[Range] = []
+        """Where rows came into ranges that are leaving: what of these was sent before is not all."""
         self._unwitnessed = bool(store.get_meta(UNWITNESSED))
         self.rulings = Rulings.from_bytes(store.get_meta(RULINGS) or b"")
         self._ruled = Ruled(config)
@@ -136,11 +138,9 @@ class Node:
         self.adopted_at = trio.current_time()
         heard = store.get_meta(HEARD)
         silent_s = max(0.0, self.clock() - float(heard)) if heard else 0.0
-        self._heard_at = trio.current_time() - silent_s
-        """When this gatherer last knew for sure what all others know; also over a restart."""
+        self._silence = Silence(trio.current_time(), silent_s)
+        """Also over a restart."""
         self._heard_kept_at = -math.inf
-        self._forgotten_after_s = math.inf
-        """What the others were told last: it counts until they have heard otherwise."""
         self.joining: frozenset[str] = frozenset()
         """Ids of gatherers that are there, and that no charter which they know has as a member."""
         self.gone: frozenset[str] = frozenset()
@@ -275,8 +275,7 @@ class Node:
         """Not without a charter, when paused, when others take nothing, or when it is forgotten soon."""
         if self.charter is None or self.outbox_is_full or self.rulings.is_paused(self.name):
             return False
-        silent_s = trio.current_time() - self._heard_at
-        return silent_s < _SILENT_SHARE * min(self._forgotten_after_s, self.config.member.forget_after_s)
+        return self._silence.is_short(trio.current_time(), self.config.member.forget_after_s)
 
     def share(self) -> float:
         """A quarter while ranges change hands: the sooner that is over, the better for all."""
@@ -402,6 +401,8 @@ class Node:
             departed = set(charter.departed) - set(self.charter.departed if self.charter else ())
             self._unwitnessed |= bool(departed) or len(charter.members) == 1
             self.charter, self.holdings, self.resend = charter, after, lost
+            if self.id in charter.members:
+                self._silence.counted_on()
             self.finished = False
             self.has_left = False  # unless there is nothing for it here either
             gone = [each for each in self.origins if each.gatherer in destroyed]
@@ -437,11 +438,8 @@ class Node:
             )
             self._tell()
 
-    def has_come(self, sender: str, rows: bytes) -> bool:
-        """Whether rows are here already, all of them, and may have changed since. Raises ValueError."""
-        if not self._arrived.has(sender):
-            return False
-        keys = keys_of(rows)
+    def has_come(self, sender: str, keys: Sequence[str]) -> bool:
+        """Whether rows are here already, all of them, and may have changed since; by their keys, in order."""
         return self._arrived.cover(sender, keys[0], keys[-1]) and all(self.store.held(keys))
 
     async def take_in(self, read: Callable[[], Received | None]) -> Batch | None:
@@ -458,26 +456,33 @@ class Node:
             if received.whole:
                 arrived = Origins([*arrived, *received.whole])
                 batch.meta[ARRIVED] = arrived.to_bytes()
+            if (ends or received.rows) and self.charter is not None:
+                after = after.arrived(ends, self.charter.owners, self.id, rows=received.rows)
+                if after != self.holdings:
+                    batch.meta[HOLDINGS] = after.to_bytes()
+                self.late += [place for place in received.rows if after.is_leaving(place)]
             if ends or received.origins:
-                assert self.charter is not None
-                after = after.arrived(ends, self.charter.owners, self.id)
                 came = [Origin(sender, *place, self.clock()) for sender, place in ends]
                 origins = Origins([*origins, *received.origins, *came])
-                batch.meta |= {HOLDINGS: after.to_bytes(), ORIGINS: origins.to_bytes()}
+                batch.meta[ORIGINS] = origins.to_bytes()
                 batch.meta |= self.crawl.came(place for _, place in ends)
             self.doubt(received.doubted)
             await self.crawl.commit(batch)
             self.origins, self._arrived = origins, arrived
-            if ends:
+            if after != self.holdings:
                 self._have(after)
             return batch
 
     async def left(self, pieces: Sequence[tuple[Range, str]]) -> None:
-        """Their receivers have all rows of these ranges."""
+        """Their receivers have all rows of these ranges, but for those that some have come into meanwhile."""
         async with self._changing:
-            after = self.holdings.left(pieces)
+            after = self.holdings.left([each for each in pieces if not self.has_late(each[0])])
             await self.crawl.commit(Batch(meta={HOLDINGS: after.to_bytes()}))
             self._have(after)
+
+    def has_late(self, place: Range) -> bool:
+        """Whether rows came into a range that is leaving, of which its receiver may not know."""
+        return any(overlap(place, each) for each in self.late)
 
     def _have(self, holdings: Holdings) -> None:
         """Holdings that are on disk are in force."""
@@ -537,15 +542,16 @@ class Node:
             self.log.info("rulings are in force", epoch=rulings.epoch)
             self._tell()
 
-    def heard(self, at: float, forgotten_after_s: float) -> None:
+    def heard(self, at: float, forgotten_after_s: float, *, is_called: bool) -> None:
         """All that others know was known here at a time, and they were told after how long to forget us."""
-        self._heard_at, self._forgotten_after_s = at, forgotten_after_s
+        self._silence.said(at, forgotten_after_s, is_called=is_called)
 
     async def keep_heard(self) -> None:
         """Keep that time for a restart, now and then."""
-        if self._heard_at - self._heard_kept_at > _KEEP_HEARD_S:
-            self._heard_kept_at = self._heard_at
-            at = self.clock() - (trio.current_time() - self._heard_at)
+        known_at = self._silence.known_at
+        if known_at - self._heard_kept_at > _KEEP_HEARD_S:
+            self._heard_kept_at = known_at
+            at = self.clock() - (trio.current_time() - known_at)
             await self.crawl.commit(Batch(meta={HEARD: f"{at:.0f}".encode()}))
 
     async def drain(self) -> None:

@@ -211,15 +211,19 @@ class Leader:
         if any(each.heading > node.epoch for each in accounts.values()):
             return None  # somebody follows a plan that Redis has lost, or is about to
         members, lost = dict(self._membership.members), self._membership.lost()
+        if (lost & accounts.keys()) - boards.left_of(members):
+            return None  # one that was lost is back, and may not know yet that it was
         plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)
         charter = await node.world.offload(plan)
         if dry:
             return charter
         if not self._membership.is_settled():
             return None  # Redis has lost a plan that somebody follows, and says so by now
-        members = await self._board.members()
+        known, members = members, await self._board.members()
         if self._is_ending(now, members, wishes) or not boards.left_of(members).isdisjoint(charter.members):
             return None
+        if any(_has_beaten(each, known, members) for each in lost):
+            return None  # it is back, and may go on with what it had
         return charter
 
     def _is_ending(
@@ -331,6 +335,12 @@ class Leader:
             probes=[(probe.site, probe.gatherer) for probe in outcome.probes],
             history=[*(before.history if before else ()), made][-_REMEMBERED:],
         )
+
+
+def _has_beaten(gatherer: str, before: Mapping[str, Member], now: Mapping[str, Member]) -> bool:
+    """Whether a gatherer was there meanwhile."""
+    beat = before[gatherer].beat if gatherer in before else 0
+    return gatherer in now and now[gatherer].beat != beat and now[gatherer].pulse.standing != "left"
 
 
 def _reason(wishes: Sequence[Wish]) -> str:

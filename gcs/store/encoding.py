@@ -155,6 +155,11 @@ def state_of(row: bytes) -> State:
     return _STATES[row[0] & STATE]
 
 
+def tried_at(row: bytes) -> int:
+    """When the URL of a packed row was last tried, in seconds since the birth of the store."""
+    return unzigzag(varints(row, 1, 6)[0][-1]) if row[0] & TRIED else 0
+
+
 def retry_of(row: bytes) -> bytes:
     """Of a packed row in state QUEUED: when it is tried again, as in the table of retries; empty if new."""
     if not row[0] & TRIED:

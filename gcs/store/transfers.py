@@ -18,6 +18,7 @@ from gcs.store.encoding import (
     pack_kind,
     pack_untried,
     state_of,
+    tried_at,
     unpack_origin,
     untried,
     varint,
@@ -92,23 +93,26 @@ def settle(batch: Batch, ended: dict[str, Finished], draft: Draft) -> set[str]:
 
 
 def _arrivals(chunks: Sequence[bytes], draft: Draft) -> tuple[dict[str, tuple[Kind, int, bytes]], Beside]:
-    """By key: the kind, the time and the rest of each row; of several rows of one key the largest.
+    """By key: the kind, the time and the rest of each row; of several rows of one key the largest, or newest.
 
     Also what has come beside them.
     """
     unpacked = [moving.unpack(chunk) for chunk in chunks]
     draft.number_reasons({word for chunk in unpacked for word in chunk.reasons})
     arrivals: dict[str, tuple[Kind, int, bytes]] = {}
+    beside = Beside({}, {})
     for chunk in unpacked:
         kinds = [_kind(each, chunk, draft) for each in chunk.kinds]
         for key, (place, at, tail) in zip(chunk.keys, chunk.rows, strict=True):
             kind = kinds[place]
             known = arrivals.get(key)
-            if known is None or known[0].state < kind.state:
-                arrivals[key] = kind, at, tail
-    beside = Beside({}, {})
-    for chunk in unpacked:
-        beside.memories.update(chunk.memories)
+            if known is not None:
+                if (known[0].state, known[1]) >= (kind.state, at):
+                    continue
+                beside.memories.pop(key, None)
+            arrivals[key] = kind, at, tail
+            if key in chunk.memories:
+                beside.memories[key] = chunk.memories[key]
         beside.priorities.update(chunk.priorities)
     return arrivals, beside
 
@@ -184,7 +188,8 @@ def _merge(
             count += 1
         else:
             before = state_of(row)
-            if before >= state:
+            # Of what two have fetched, the last visit counts, and what is remembered of it.
+            if before > state or (before == state and (state != _DONE or tried_at(row) + birth >= at)):
                 continue
             count += before is State.PASSED
             _remove(key, row, before, None, draft)

@@ -9,6 +9,8 @@ from typing import Final
 FIRST_S, LAST_S = 0.5, (25.0, 50.0)
 """Most come while the first plans are made, the others while all have something to do."""
 SHORTEST_S, LONGEST_S = 0.5, 12.0
+FORGOTTEN_S: Final = (25.0, 35.0)
+"""Who is silent for so long is thought lost, or nearly."""
 FAILING_S: Final = 3.5
 """A host fails for less than this: for so long each of its pages is tried again."""
 FORGETTING_S: Final = 6.0

@@ -14,6 +14,7 @@ import trio
 
 from gcs.board import Board
 from gcs.config import Config
+from gcs.core.holdings import Charter
 from gcs.core.trust import Record
 from gcs.fetch.outcome import Response
 from gcs.gatherer.book import book_of
@@ -172,10 +173,14 @@ class GathererMachine(Machine):
             await self.over.wait()  # it was killed at this very moment
         if self.starts and not self.is_lost:
             with self.opened() as store:
-                self._excuses.update(key for key, row in store.scan("", None) if row.state in _SETTLED)
+                self._excuses.update(self._settled(store))
         self.kill()
         self.is_lost = True
         self.disk = Disk()
+
+    @staticmethod
+    def _settled(store: Store) -> Iterator[str]:
+        return (key for key, row in store.scan("", None) if row.state in _SETTLED)
 
     @contextmanager
     def opened(self) -> Iterator[Store]:
@@ -221,6 +226,17 @@ class GathererMachine(Machine):
                 self._excuses.update([visit.job.queued.key])
             return is_open
 
+        node: Any = gatherer.node
+        adopt = node.adopt
+
+        async def noted_adopt(charter: Charter) -> None:
+            if node.id in charter.departed and charter.epoch > node.epoch:
+                # It was thought lost, and others fetch again what it had.
+                self._excuses.update(self._settled(node.store))
+                self._excuses.update(crawl.under_way)
+            await adopt(charter)
+
+        node.adopt = noted_adopt
         loans: Any = crawl.loans
         watched: Any = crawl
         checking: Any = scrutiny

@@ -7,6 +7,7 @@ thing that gatherers do together, and what goes wrong just then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -15,6 +16,7 @@ from gcs.simulate.cluster.faults import (
     DOER,
     FIRST_S,
     FORGETTING_S,
+    FORGOTTEN_S,
     LAST_S,
     LONGEST_S,
     MOST_SHARE_S,
@@ -29,6 +31,10 @@ _STRIKES: Final = (
     *(Kind.REDIS, Kind.FORGET, Kind.FULL, Kind.SLOW),
 )
 """What goes wrong with a gatherer that is just busy, or with Redis."""
+_SILENT: Final = (Kind.PAUSE, Kind.PAUSE, Kind.CUT)
+"""How one is silent for so long that it is thought lost."""
+_BACK_S: Final = (-4.0, 2.0)
+"""So long after it is back somebody comes, for whom a plan is needed."""
 _HOLD_UP: Final = (Kind.DELAY, Kind.LOSSY, Kind.CUT)
 """What lets time pass between what a leader has learned and what it says."""
 _HELD_UP: Final = 0.5
@@ -108,6 +114,16 @@ def _passing(random: Random, gatherers: int, _: int) -> list[Fault]:
     return [comes, leaves, *_struck(random, moments, gatherers + 1, comes.at_s)]
 
 
+def _returning(random: Random, gatherers: int, _: int) -> list[Fault]:
+    """One is thought lost when something is to change hands, and is back when the next plan is made."""
+    comes = Fault(random.uniform(FIRST_S, LAST_S[0]), Kind.JOIN, 0, SHORTEST_S)
+    who, for_s = _somebody(random, gatherers), random.uniform(*FORGOTTEN_S)
+    after_s = random.uniform(0.0, random.choice(AFTERWARDS_S))
+    silent = Fault(comes.at_s, random.choice(_SILENT), who, for_s, Moment.PLAN, after_s)
+    back_s = after_s + for_s + random.uniform(*_BACK_S)
+    return [comes, silent, replace(comes, moment=Moment.PLAN, after_s=back_s)]
+
+
 def _sharing(random: Random, _: int, hosts: int) -> list[Fault]:
     """Redis forgets who has a turn that another one waits for; its holder may not know, or may be slow."""
     from_s, for_s = random.uniform(FIRST_S, _EARLY_S), random.uniform(SHORTEST_S, _SOON_S)
@@ -147,6 +163,7 @@ _THEMES: Final[Sequence[Callable[[Random, int, int], list[Fault]]]] = (
     _ending,
     _planning,
     _passing,
+    _returning,
     _sharing,
     _sharing_again,
     _lending,

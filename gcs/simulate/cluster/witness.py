@@ -159,9 +159,12 @@ class Witness:
 
     def _check_holdings(self, nodes: Sequence[Node]) -> None:
         held = sorted(
-            (piece.start, piece.end, node.name)
-            for node in nodes
-            for piece in node.holdings.pieces(Standing.HELD)
+            (
+                (piece.start, piece.end, node.name)
+                for node in nodes
+                for piece in node.holdings.pieces(Standing.HELD)
+            ),
+            key=lambda each: (each[0], each[2]),
         )
         for (start, end, one), (begins, _, other) in pairwise(held):
             if one != other and (end is None or begins < end):
