@@ -335,3 +335,20 @@ def test_what_is_taken_again_before_it_is_settled_stays_under_way(parts: Parts) 
     for _ in range(2):  # what was not taken here may be settled too
         under_way.settled([url])
         assert not list(under_way)
+
+
+def test_what_somebody_else_has_done_meanwhile_is_not_asked_for(parts: Parts, tmp_path: Path) -> None:
+    """Its row comes with a range, or from one that was thought lost, when the URL is next of its host."""
+    store, bench = parts
+    frontier = Frontier(store, bench)
+    urls = [f"http://a.test/{number}" for number in range(3)]
+    frontier.wake(queue(store, *urls), 0.0)
+    with Store.open(tmp_path / "other", Settings(keep_free_bytes=0), resume=False) as other:
+        queue(other, *urls)
+        for url, state in zip(urls, (State.DONE, State.DROPPED), strict=False):
+            other.commit(
+                Batch(finished=[Finished(key=key(url), state=state, status=200, at=1.0, attempts=1)])
+            )
+        packed, _, _ = other.chunk("", None)
+    store.commit(Batch(moved=[packed]))
+    assert fetch_all(frontier, bench, store) == urls[2:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,28 @@ def test_hosts_that_are_not_wanted_are_passed_over(store: Store, table: Timetabl
         assert store.visits_due(table, now=NOW, count=10, is_wanted=lambda _: False) == []
         assert due(store, table) == [A, B]
         assert due(store, table) == []
+
+
+@pytest.mark.parametrize("is_together", [True, False])
+def test_of_two_visits_the_last_one_counts(is_together: bool, table: Timetable, tmp_path: Path) -> None:
+    """Two gatherers have fetched a page, as one was thought lost: which row comes first says nothing."""
+    chunks = []
+    for number, days_ago in enumerate((3.0, 1.0, 2.0)):
+        with Store.open(tmp_path / str(number), SETTINGS, resume=False) as other:
+            other.commit(Batch(found=[Found(A)]))
+            page = replace(done(A), at=NOW - days_ago * DAY_S)
+            other.commit(Batch(finished=[page], remembered=[(A, standing(0, days_ago))]))
+            chunks.append(other.chunk("", None)[0])
+    with Store.open(tmp_path / "here", SETTINGS, resume=False) as here:
+        for some in [chunks] if is_together else [[each] for each in chunks]:
+            here.commit(Batch(moved=some))
+        row = here.get(A)
+        assert row is not None
+        assert (row.state, row.at) == (State.DONE, NOW - DAY_S)
+        assert here.remembered(A) == standing(0, 1.0)
+        assert (here.visits, here.grades()) == (1, {0: 1})
+        assert here.counts().accepted == here.counts().done == here.ledger().moved_in == 1
+        assert here.next_visit_at(table) == NOW + 9 * DAY_S
 
 
 def test_memories_change_hands(store: Store, table: Timetable, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import msgpack
@@ -115,7 +116,10 @@ class Charter:
     departed: Sequence[str] = ()
     """Ids of members that were lost with their disks, or have left for good."""
     destroyed: Mapping[str, int] = field(default_factory=dict)
-    """Those of them that have not left, but were lost, and the epoch of the first charter that said so."""
+    """Those of them that have not left, but were lost, and the epoch of the first charter that said so.
+
+    Of one that was back meanwhile, the first since then.
+    """
     reason: str = ""
     strategy: str = ""
     state: bytes = b""
@@ -345,6 +349,12 @@ def _after(now: _Value, owner: str, source: str, me: str) -> _Value:
     if standing is Standing.LEAVING and peer == owner:
         return now
     return (Standing.LEAVING, owner)
+
+
+def are_disjoint(held: Iterable[Sequence[Range]]) -> bool:
+    """Whether no two gatherers say that they hold the same."""
+    ranges = sorted((each for holds in held for each in holds), key=lambda each: each[0])
+    return not any(overlap(one, other) for one, other in pairwise(ranges))
 
 
 def facts(held: Mapping[str, Sequence[tuple[str, str | None]]]) -> Plan:

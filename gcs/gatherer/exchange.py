@@ -269,7 +269,8 @@ class Exchange:
         for _, sender, first, last, floor, epoch, packed in sorted(tuples, key=lambda each: each[1:3]):
             # What came before the sender's first piece came, or went elsewhere.
             before = max(applied.get(sender, 0), floor - 1)
-            if epoch > self._node.epoch or last <= before or first > before + 1:
+            # What was sent to this one before it was thought lost has gone elsewhere, or is sent again.
+            if not self._node.lost_by <= epoch <= self._node.epoch or last <= before or first > before + 1:
                 continue
             part = Received()
             try:
@@ -312,7 +313,11 @@ class Exchange:
             # Pages that it had fetched are fetched again, and they are not known to be among these any more.
             if not is_lost and not self._node.has_come(sender, keys := keys_of(letter.data)):
                 batch.moved.append(letter.data)
-                into.rows.append((keys[0], f"{keys[-1]}\0"))
+                place = keys[0], f"{keys[-1]}\0"
+                into.rows.append(place)
+                if charter is not None and sender in charter.departed:
+                    # It may be lost again before it has sent all: what came of it is not `coming`.
+                    into.origins.append(Origin(sender, *place, self._node.clock()))
         else:
             self._heed(sender, letter.data, into, is_lost=is_lost)
         batch.received[sender] = batch.received.get(sender, 0) + mail.entries_of(piece)

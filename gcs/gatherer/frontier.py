@@ -390,8 +390,10 @@ class Frontier:
         job = None
         if self.returning is not None and not only_new:
             job = self._next_old(self.returning, site, now)
-        if job is None and site.window:
-            job = Job.of(site.window.popleft())
+        while job is None and site.window:
+            queued = site.window.popleft()
+            if self._store.awaits_fetch(queued.key):
+                job = Job.of(queued)
         self._sleep_if_idle(site, now)
         return job
 

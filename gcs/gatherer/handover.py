@@ -51,8 +51,7 @@ class HandOver:
         """By range and receiver: the number of the piece with its end marker."""
         self._begun: dict[tuple[Range, str], str] = {}
         """Those of which a part is in the outbox, and where the next row is."""
-        self._lost_by = 0
-        """The newest charter that says that this gatherer was lost."""
+        self._lost_by = node.lost_by
 
     async def run(self) -> None:
         """Give away what is leaving, and send again what was lost."""
@@ -86,9 +85,8 @@ class HandOver:
 
         When this gatherer was thought lost nobody takes in what it sent before it knew.
         """
-        charter = self._node.charter
-        if charter is not None and self._node.id in charter.departed and charter.epoch > self._lost_by:
-            self._lost_by, self._sent, self._begun = charter.epoch, {}, {}
+        if self._node.lost_by > self._lost_by:
+            self._lost_by, self._sent, self._begun = self._node.lost_by, {}, {}
         if self._node.late:
             self._sent = {key: at for key, at in self._sent.items() if not self._node.has_late(key[0])}
             self._begun = {key: at for key, at in self._begun.items() if not self._node.has_late(key[0])}

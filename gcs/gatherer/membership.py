@@ -81,7 +81,8 @@ class Membership:
         self.members: dict[str, Member] = {}
         self._seen: dict[str, tuple[int, float]] = {}
         """By member: its beat, and when that last grew by our clock."""
-        self._returned: set[str] = set()
+        self.returned: set[str] = set()
+        """Those that were heard of since they were last counted as departed."""
         """Those whose beat was seen to grow, since a charter said that they are gone, if one did."""
         self._unheard: set[str] = set()
         """Those whose beat has not grown since Redis was out of reach."""
@@ -149,7 +150,7 @@ class Membership:
         left = boards.left_of(self.members)
         # Who was declared lost before stays so until it is heard of again; this one is there.
         charter = self._node.charter
-        departed = set(charter.departed if charter else ()) - self._returned - {self._node.id}
+        departed = set(charter.departed if charter else ()) - self.returned - {self._node.id}
         return still | left | departed
 
     def heard_of(self) -> set[str]:
@@ -162,8 +163,9 @@ class Membership:
         return max(ours, self.members[member].pulse.forget_after_s) if member in self.members else ours
 
     def missing(self) -> set[str]:
-        """Those that are lost, and that no plan has counted as departed yet; also one that was drained.
+        """Those that are lost, and that no plan has counted as departed since they were last heard of.
 
+        That may be one that was drained.
         Who has left is missing only if a plan counts on it, which was made before anybody knew.
         """
         left = boards.left_of(self.members)
@@ -171,7 +173,8 @@ class Membership:
         if charter is not None:
             left -= charter.members.keys()
         wanted = {to for each in self.members.values() for to in each.pulse.pending}
-        return self.lost() - left - set(charter.departed if charter else ()) - (self._ended() - wanted)
+        departed = set(charter.departed if charter else ()) - self.returned
+        return self.lost() - left - departed - (self._ended() - wanted)
 
     def _ended(self) -> set[str]:
         """Those that believed the end and are gone: they have nothing to do by what they said last.
@@ -198,7 +201,7 @@ class Membership:
             return False
         charter = self._node.charter
         counted, departed = (set(charter.members), set(charter.departed)) if charter else (set(), set())
-        over = {each for each in departed - self._returned if self._forget_after_s(each) >= lease_s}
+        over = {each for each in departed - self.returned if self._forget_after_s(each) >= lease_s}
         there = (self._heard | counted) - over - (boards.left_of(self.members) - counted)
         return all(each in self.members and self.members[each].pulse.met == start for each in there)
 
@@ -238,7 +241,7 @@ class Membership:
         start = self._tenure.start
         said = {each: member.pulse for each, member in self.members.items()}
         unsure = {each for each, pulse in said.items() if pulse.board_start not in (start, boards.UNSAID)}
-        known = {*self._returned, *(each.id for each in self.alive())}
+        known = {*self.returned, *(each.id for each in self.alive())}
         return {each for each in unsure - self._ended() if said[each].epoch or each in known}
 
     # The heartbeat
@@ -415,14 +418,14 @@ class Membership:
             beat = self.members[each].beat if each in self.members else 0
             if each not in self._seen or self._seen[each][0] != beat:
                 if each in self._seen:
-                    self._returned.add(each)
+                    self.returned.add(each)
                     if beat > self._seen[each][0]:
                         self._unheard.discard(each)
                 self._seen[each] = (beat, now)
         self._seen = {each: self._seen[each] for each in known}
         if charter is not None and charter.epoch != self._followed:
             self._followed = charter.epoch
-            self._returned -= set(charter.departed)
+            self.returned -= set(charter.departed)
 
     # What follows
 
@@ -435,7 +438,7 @@ class Membership:
         if self._node.crawl.round_at is None:
             return
         # What is left of an earlier round says nothing: it does not beat.
-        others = [self.members[each].pulse for each in self._returned if each in self.members]
+        others = [self.members[each].pulse for each in self.returned if each in self.members]
         # Nor does one that waits for room to write down that it has ended.
         begun = [each.facts.get("round_at") for each in others if each.standing != "left" and not each.ended]
         self._node.crawl.round_began(min((float(at) for at in begun if at), default=math.inf))
@@ -505,7 +508,7 @@ class Membership:
         for each in self.alive():
             pulse = each.pulse
             same = pulse.name == node.name and each.id != node.id and pulse.standing != "left"
-            if same and each.id in self._returned and (pulse.started, each.id) < (node.started, node.id):
+            if same and each.id in self.returned and (pulse.started, each.id) < (node.started, node.id):
                 raise namesake(node)
 
     async def _stop_waiting(self) -> None:
@@ -780,7 +783,7 @@ class Membership:
         me, charter = self._node.id, self._node.charter
         others = [self.members.get(each) for each in quiet if each != me]
         is_counted = me in quiet or charter is None or me not in charter.members
-        silent = self.heard_of() - self._returned
+        silent = self.heard_of() - self.returned
         return (
             bool(quiet)
             and is_counted

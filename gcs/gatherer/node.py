@@ -48,6 +48,7 @@ UNWITNESSED: Final = "unwitnessed"
 RULINGS: Final = "rulings"
 DRAINING: Final = "draining"
 HEARD: Final = "heard"
+LOST_BY: Final = "lost-by"
 _KEEP_HEARD_S: Final = 10.0
 _JOINED_WITHIN_S: Final = 30.0
 """Who is there, and in no plan for longer, is not waited for."""
@@ -128,6 +129,8 @@ class Node:
         arrived = store.get_meta(ARRIVED)
         self._arrived = Origins.from_bytes(arrived) if arrived else Origins()
         """Ranges that are held, and came whole from somebody, who may send them once more after a crash."""
+        self.lost_by = int(store.get_meta(LOST_BY) or 0)
+        """The epoch of the last charter by which this gatherer was lost."""
         self.late: list[Range] = []
         """Where rows came into ranges that are leaving: what of these was sent before is not all."""
         self._unwitnessed = bool(store.get_meta(UNWITNESSED))
@@ -401,6 +404,7 @@ class Node:
             departed = set(charter.departed) - set(self.charter.departed if self.charter else ())
             self._unwitnessed |= bool(departed) or len(charter.members) == 1
             self.charter, self.holdings, self.resend = charter, after, lost
+            self.lost_by = max(self.lost_by, charter.destroyed.get(self.id, 0))
             if self.id in charter.members:
                 self._silence.counted_on()
             self.finished = False
@@ -421,6 +425,7 @@ class Node:
                 RESEND: msgpack.packb(lost) if lost else b"",
                 ORIGINS: self.origins.to_bytes(),
                 REFETCH: self.refetch.to_bytes(),
+                LOST_BY: str(self.lost_by).encode(),
                 UNWITNESSED: b"yes" if self._unwitnessed else b"",
                 **self.crawl.came((each.start, each.end) for each in halves),
             }

@@ -8,7 +8,7 @@ meanwhile is refused when it publishes. Until it is published nothing has change
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -19,7 +19,7 @@ import trio
 from gcs import board as boards
 from gcs.board import Board, Member, Wish
 from gcs.core import rounds
-from gcs.core.holdings import NOBODY, Charter, Made, Range, Standing, facts
+from gcs.core.holdings import NOBODY, Charter, Made, Range, Standing, are_disjoint, facts
 from gcs.core.placement import Plan, Sites
 from gcs.core.reasons import OPERATOR
 from gcs.domains import registered_domain
@@ -156,8 +156,9 @@ class Leader:
         """One round: ask, plan, publish; None if it has to be begun anew. A dry one publishes nothing.
 
         Once no range is on its way under the charter in force, that stays so until there is another, and that
-        cannot be while this one leads. So heartbeats that say so are good enough, even if they are old. There
-        is a newer charter only if Redis has lost its last second; those who follow it tell so by the end.
+        cannot be while this one leads. So heartbeats that say so are good enough, even if they are old; of
+        rows that come late reports tell. There is a newer charter only if Redis has lost its last second;
+        those who follow it tell so by the end.
         """
         node = self._node
         with ExitStack() as decision:
@@ -208,12 +209,11 @@ class Leader:
         reasons = sorted({wish.reason for wish in wishes})
         node.log.info("leads a round", token=leadership.token, reasons=reasons)
         accounts = await self._collect(leadership, boards.DRY if dry else b"")
-        if any(each.heading > node.epoch for each in accounts.values()):
-            return None  # somebody follows a plan that Redis has lost, or is about to
         members, lost = dict(self._membership.members), self._membership.lost()
-        if (lost & accounts.keys()) - boards.left_of(members):
-            return None  # one that was lost is back, and may not know yet that it was
-        plan = partial(self._planned, leadership.token, wishes, accounts, members, lost)
+        if not self._agree(accounts, lost - boards.left_of(members)):
+            return None
+        back = set(self._membership.returned)
+        plan = partial(self._planned, leadership.token, wishes, accounts, members, lost, back=back)
         charter = await node.world.offload(plan)
         if dry:
             return charter
@@ -225,6 +225,15 @@ class Leader:
         if any(_has_beaten(each, known, members) for each in lost):
             return None  # it is back, and may go on with what it had
         return charter
+
+    def _agree(self, accounts: Mapping[str, Account], lost: Set[str]) -> bool:
+        """Whether all that have reported hold what they should by the plan that this one follows."""
+        if any(each.heading > self._node.epoch for each in accounts.values()):
+            return False  # somebody follows a plan that Redis has lost, or is about to
+        if not lost.isdisjoint(accounts):
+            return False  # one that was lost is back, and may not know yet that it was
+        # Else rows came late, and are on their way to their owner.
+        return are_disjoint(account.holds for account in accounts.values())
 
     def _is_ending(
         self, now: Mapping[str, tuple[int, bytes]], members: Mapping[str, Member], wishes: Sequence[Wish]
@@ -262,8 +271,13 @@ class Leader:
         accounts: Mapping[str, Account],
         members: Mapping[str, Member],
         lost: set[str],
+        *,
+        back: Collection[str] = (),
     ) -> Charter:
-        """The next charter. It may take long."""
+        """The next charter. It may take long.
+
+        Who is lost for a second time, and was `back` meanwhile, may have sent something then.
+        """
         config, before = self._node.config, self._node.charter
         left, counted = boards.left_of(members), set(before.members if before else ())
         # One that has left since it reported must not get anything.
@@ -308,7 +322,7 @@ class Leader:
         departed = (gone_before | lost) - accounts.keys() - pinned
         destroyed = {
             **(before.destroyed if before else {}),
-            **dict.fromkeys(lost - left - gone_before, epoch),
+            **dict.fromkeys(lost - left - gone_before.difference(back), epoch),
         }
         made = Made(
             epoch,

@@ -439,6 +439,10 @@ class Store:
         dated = {grade: heads.pop(grade) for grade in (APPOINTED,) if grade in heads}
         return min(table.next_at(dated), max(table.next_at(heads), paced_from))
 
+    def awaits_fetch(self, key: str) -> bool:
+        """Whether a URL that was handed out is still queued; not if somebody else's row says more, say."""
+        return key in self._queue.in_flight  # likewise
+
     def awaits_visit(self, key: str) -> bool:
         """Whether a page that was handed out is still to be visited again; not if it was queued, say."""
         return key in self._lines.out  # one look into a dictionary, which needs no lock

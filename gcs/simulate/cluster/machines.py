@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -120,14 +120,16 @@ class GathererMachine(Machine):
         given: Counter[str],
         lies: Lies,
         known: Mapping[str, bytes],
+        adopted: Callable[[GathererMachine, Charter], None],
     ) -> None:
         """`excuses` counts, by key, why pages may be asked for again; `known` is on its disk from before.
 
-        `given` counts those that are excused by nothing but that they changed hands in a round.
+        `given` counts those that are excused by nothing but that they changed hands in a round. `adopted` is
+        told of each charter that it is about to follow.
         """
         super().__init__(name, random, redis, server, config)
         self._place, self._excuses, self._given = place, excuses, given
-        self._lies, self._known = lies, known
+        self._lies, self._known, self._adopted = lies, known, adopted
         self.disk = Disk()
         self.ending: Ending | None = None
         self.gatherer: Gatherer | None = None
@@ -172,15 +174,20 @@ class GathererMachine(Machine):
         if self.is_running and not self.world.is_alive:
             await self.over.wait()  # it was killed at this very moment
         if self.starts and not self.is_lost:
-            with self.opened() as store:
-                self._excuses.update(self._settled(store))
+            self._excuse_outcomes()
         self.kill()
         self.is_lost = True
         self.disk = Disk()
 
-    @staticmethod
-    def _settled(store: Store) -> Iterator[str]:
-        return (key for key, row in store.scan("", None) if row.state in _SETTLED)
+    def is_fetched_again(self) -> None:
+        """Others take it for lost: all that it knows the outcome of, or will, may be fetched again."""
+        self._excuse_outcomes()
+        if self.is_running and self.gatherer is not None:
+            self._excuses.update(self.gatherer.crawl.under_way)
+
+    def _excuse_outcomes(self) -> None:
+        with self.opened() as store:
+            self._excuses.update(key for key, row in store.scan("", None) if row.state in _SETTLED)
 
     @contextmanager
     def opened(self) -> Iterator[Store]:
@@ -230,10 +237,7 @@ class GathererMachine(Machine):
         adopt = node.adopt
 
         async def noted_adopt(charter: Charter) -> None:
-            if node.id in charter.departed and charter.epoch > node.epoch:
-                # It was thought lost, and others fetch again what it had.
-                self._excuses.update(self._settled(node.store))
-                self._excuses.update(crawl.under_way)
+            self._adopted(self, charter)
             await adopt(charter)
 
         node.adopt = noted_adopt

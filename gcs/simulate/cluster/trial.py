@@ -24,6 +24,7 @@ from trio._core import _run
 
 from gcs.board import Board
 from gcs.config import Config, load
+from gcs.core.holdings import Charter
 from gcs.core.rulings import Invited, Rulings
 from gcs.core.trust import NEW, Record, Trust
 from gcs.gatherer.node import RULINGS
@@ -164,6 +165,8 @@ class Trial:
         self.sizes = random.choice([sizes, replace(sizes, **bounds.LONG_TURNS)])
         self._excuses: Counter[str] = Counter()
         self._given: Counter[str] = Counter()
+        self._thought_lost: set[tuple[str, int]] = set()
+        """Gatherers, each with the epoch of the charter by which it was lost."""
         self._lies = Lies()
         self.gatherers = [self._gatherer(number) for number in range(plot.gatherers)]
         self.helpers = [self._helper(number) for number in range(plot.helpers)]
@@ -211,7 +214,21 @@ class Trial:
             self._given,
             self._lies,
             self._known(),
+            self._adopted,
         )
+
+    def _adopted(self, adopter: GathererMachine, charter: Charter) -> None:
+        """A gatherer is about to follow a charter: see who is thought lost by it, and is not.
+
+        Who lives may still do something until it follows it too.
+        """
+        for each in self.gatherers:
+            lost = each.identity, charter.destroyed.get(each.identity, 0)
+            if not lost[1] or each.is_lost or lost in self._thought_lost:
+                continue
+            if each is adopter or not each.is_running:
+                self._thought_lost.add(lost)
+                each.is_fetched_again()
 
     def _known(self) -> dict[str, bytes]:
         """What gatherers have on disk of helpers that they have known for long, and can be deceived by."""
