@@ -57,7 +57,12 @@ class Server:
     web: Web
     log: list[Request] = field(default_factory=list)
     late: set[Request] = field(default_factory=set)
-    """Those that were about to be sent when their machine stood still, and were sent when it went on."""
+    """Those that were about to be sent when their machine stood still, and were sent when it went on.
+
+    Only if that was later than who has a turn reckons with, and so may come after the turn.
+    """
+    reach_s: float = 0.0
+    """How much later who has a turn reckons with."""
     answer_s: float = ANSWER_S
     changes: bool = False
     """Whether pages change as time goes on, each at its own pace."""
@@ -141,8 +146,9 @@ class SimulatedFetching:
         on_sent: Callable[[float], None] | None = None,
     ) -> Outcome:
         """As `Fetching.fetch`."""
-        is_late = not self._world.is_free
+        asked_at = trio.current_time()
         await self._world.gate()
+        is_late = trio.current_time() > asked_at + self._server.reach_s
         began, started = trio.current_time(), self._world.now()
         if on_sent is not None:
             on_sent(started)

@@ -28,6 +28,7 @@ from gcs.core.holdings import Charter
 from gcs.core.rulings import Invited, Rulings
 from gcs.core.trust import NEW, Record, Trust
 from gcs.gatherer.node import RULINGS
+from gcs.gatherer.turns import SPARE_S
 from gcs.helper.books import record_name
 from gcs.helper.lender import TRUST
 from gcs.helper.papers import KEY_BYTES
@@ -159,6 +160,7 @@ class Trial:
         self._at_once, self._slots = random.choice([(3, 2), (1, 1)])
         """What a gatherer fetches, and a helper serves, at a time: with one there is always more to lend."""
         self.config = self._configured(random)
+        self.server.reach_s = self.config.fetch.connect_timeout_s + SPARE_S
         self._round: Round | None = None
         self._busy_at = 0.0
         sizes = random.choice([bounds.USUAL, bounds.SMALL])
