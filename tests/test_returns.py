@@ -140,6 +140,38 @@ def test_rows_of_one_that_was_lost_and_may_be_lost_again_are_known_as_its_own(tm
     trio.run(run)
 
 
+def test_what_was_sent_to_one_before_it_was_thought_lost_is_not_taken_in(tmp_path: Path) -> None:
+    """It went elsewhere, or comes again; also after a restart, and when it is a member again."""
+
+    async def run() -> None:
+        pieces = msgpack.packb([mail.pack_found([Found(ONE)])])
+        for is_first in (True, False):
+            async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+                me = here.node.id
+                inbox = here.board.inbox(me)
+                if is_first:
+                    others, gone = {"B": "B"}, {me: 3}
+                    await here.node.adopt(here.charter(3, "B", members=others, departed=[me], destroyed=gone))
+                    await here.node.adopt(here.charter(4, me, members={me: "me", "B": "B"}))
+                nursery.start_soon(here.exchange.receive)
+                await inbox.out("batch", "S", 1, 1, 1, 2, pieces)
+                with trio.fail_after(60):
+                    while await inbox.count("batch", str, int, int, int, int, bytes):  # noqa: ASYNC110
+                        await trio.sleep(0.01)
+                await trio.sleep(0.1)
+                assert here.exchange.applied == {}
+                assert here.node.store.get(ONE) is None
+                nursery.cancel_scope.cancel()
+        async with gatherer(tmp_path / "s") as here, trio.open_nursery() as nursery:
+            nursery.start_soon(here.exchange.receive)
+            await here.board.inbox(here.node.id).out("batch", "S", 1, 1, 1, 4, pieces)
+            await until(lambda: here.exchange.applied == {"S": 1})
+            assert here.node.store.get(ONE) is not None
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
 def test_who_is_lost_again_is_lost_since_then(tmp_path: Path) -> None:
     """What it has sent meanwhile is lost too; of one that was not there, what it sent before."""
 
