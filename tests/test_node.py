@@ -920,7 +920,7 @@ def test_a_host_that_is_blocked_is_asked_for_nothing(tmp_path: Path) -> None:
             blocked, other = key(f"{there.origin}/page"), key(f"http://localhost:{there.port}/page")
             here.node.rulings = Rulings().bar(host_of(blocked) + PATH, 1)
             await here.node.adopt(here.charter(1, here.node.id))
-            here.node.heard(trio.current_time(), 60.0, is_called=False)
+            here.node.heard(trio.current_time(), trio.current_time(), 60.0, is_called=False)
             await here.node.crawl.commit(Batch(found=[Found(blocked), Found(other)]))
             with trio.fail_after(60):
                 while here.node.store.counts().queued:  # noqa: ASYNC110 - nothing says so

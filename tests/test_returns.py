@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
 import trio
 
+import tuplespace
 from gcs import board as boards
 from gcs.board import Member, Pulse, Wish
 from gcs.core.holdings import Charter, Holdings, Standing, overlap
 from gcs.core.placement import Plan
+from gcs.core.rulings import Rulings
 from gcs.gatherer.exchange import end_marker
 from gcs.leader.leader import Leader
 from gcs.leader.reports import Account
 from gcs.store import mail
-from gcs.store.records import Batch, Finished, Found, State
+from gcs.store.moving import keys_of
+from gcs.store.records import Batch, Committed, Finished, Found, State
 from tests.test_losses import TWO, found_lost, without
 from tests.test_node import ONE, Gatherer, gatherer
 
@@ -90,15 +95,30 @@ def test_rows_without_an_end_marker_go_on_to_their_owner(tmp_path: Path) -> None
 
 
 def test_a_range_is_sent_again_if_rows_come_into_it_after_its_end_marker(tmp_path: Path) -> None:
-    """Its receiver has acknowledged all but these, and it is let go only when it has them too."""
+    """With these rows, however long it takes to write them."""
+
+    def rows_sent(here: Gatherer) -> list[list[str]]:
+        pieces = [mail.unpack(piece) for _, piece in here.node.store.outgoing("B", 0, 1 << 20)]
+        return [keys_of(each.data) for each in pieces if each.kind == "rows"]
 
     async def run() -> None:
         packed = await rows_of(tmp_path / "a", ONE)
         async with receiving(tmp_path / "b") as here, trio.open_nursery() as nursery:
+            store: Any = here.node.store
+            commit = store.commit
+
+            def slowly(batch: Batch, **more: Any) -> Committed:
+                if batch.moved:
+                    time.sleep(0.3)
+                written: Committed = commit(batch, **more)
+                return written
+
+            store.commit = slowly
             nursery.start_soon(here.hand_over.run)
-            await until(lambda: sent(here, "B") == ["rows", "mail"])
+            await until(lambda: rows_sent(here) == [[TWO]])
             await come(here, 1, 2, [mail.pack_rows(packed)])
-            await until(lambda: sent(here, "B") == ["rows", "mail"] * 2)
+            await until(lambda: rows_sent(here)[-1] == [ONE, TWO])
+            await until(lambda: sent(here, "B")[-1] == "mail")
             assert here.node.late == []
             nursery.cancel_scope.cancel()
 
@@ -205,6 +225,84 @@ def test_who_was_lost_and_back_is_missing_when_it_is_lost_again(tmp_path: Path) 
             assert here.membership.lost() == set()
             await found_lost(here, "S")
             assert here.membership.missing() == {"S"}
+
+    trio.run(run)
+
+
+def test_that_one_was_back_is_known_after_a_restart(tmp_path: Path) -> None:
+    """What came of it then is on disk, and has to be fetched again if it is silent again for long."""
+
+    async def run() -> None:
+        member = {"heartbeat_s": 0.05, "forget_after_s": 0.5}
+        packed = await rows_of(tmp_path / "a", ONE, done=True)
+        async with gatherer(tmp_path / "b", member=member) as here, trio.open_nursery() as nursery:
+            me = here.node.id
+            await here.node.adopt(here.charter(2, me, members={me: "me", "S": "S"}))
+            await here.node.adopt(without(here, 3, me, "S"))
+            nursery.start_soon(here.exchange.receive)
+            await come(here, 1, 3, [mail.pack_rows(packed)])
+            nursery.cancel_scope.cancel()
+        async with gatherer(tmp_path / "b", member=member) as here:
+            await here.board.beat("S", 1, Pulse("S", "x", epoch=3, forget_after_s=0.5))
+            await here.membership._look_around()
+            assert here.membership.missing() == set()
+            with trio.fail_after(60):
+                while here.membership.missing() != {"S"}:
+                    await here.membership._look_around()
+                    await trio.sleep(0.05)
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+            assert Account.from_bytes(await leader.account()).came_back == ("S",)
+            charter = await leader.lead([Wish("lost", "me")])
+            assert charter is not None
+            assert charter.destroyed["S"] == charter.epoch
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("is_called", [True, False])
+def test_who_was_silent_for_long_fetches_nothing_while_a_plan_is_made(
+    is_called: bool, tmp_path: Path
+) -> None:
+    """Until it is in one, or there is none in the end."""
+
+    async def run() -> None:
+        member = {"heartbeat_s": 0.05, "forget_after_s": 0.5}
+        async with gatherer(tmp_path / "s", member=member) as here:
+            node, look = here.node, here.membership._look_around
+            await node.adopt(here.charter(1, node.id))
+            node.rulings = Rulings()
+            await look()
+            assert node.may_begin()
+            await trio.sleep(0.6)
+            assert not node.may_begin()
+            async with tuplespace.election(here.board.space, boards.LEADER, lease=10.0) as leadership:
+                token, fence = leadership.token, leadership.fence
+                await here.board.put_up(boards.CALL, token, b"" if is_called else boards.OVER, fence=fence)
+            await look()
+            assert node.may_begin() is not is_called
+            await node.adopt(here.charter(token, node.id))
+            await look()
+            assert node.may_begin()
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("has_reported", [True, False])
+def test_no_plan_while_two_hold_the_same(has_reported: bool, tmp_path: Path) -> None:
+    """One of them has rows that came late, whether or not the other one reports in time."""
+
+    async def run() -> None:
+        async with gatherer(tmp_path / "s") as here:
+            me = here.node.id
+            await here.node.adopt(here.charter(1, "A", members={me: "me", "A": "A", "B": "B"}))
+            leader = Leader(here.node, here.board, here.membership, here.exchange)
+            own = Account.from_bytes(await leader.account())
+            accounts = {me: own, "B": replace(own, holds=[])}
+            if has_reported:
+                accounts["A"] = replace(own, holds=[("", None)])
+            assert leader._agree(accounts, set(), set())
+            accounts["B"] = replace(own, holds=[("x", "y")])
+            assert not leader._agree(accounts, set(), set())
 
     trio.run(run)
 
@@ -320,7 +418,7 @@ def test_rows_and_end_markers_that_overlap_are_one_place() -> None:
     owners = Plan.of([("", "B")])
     after = Holdings().arrived([("S", ("b", "m"))], owners, "A", rows=[("c", "d"), ("l", "p"), ("r", "s")])
     assert [(each.start, each.end) for each in after.pieces(Standing.LEAVING)] == [("b", "p"), ("r", "s")]
-    assert after.is_leaving(("a", "c"))
-    assert after.is_leaving(("o", None))
-    assert not after.is_leaving(("p", "r"))
-    assert not after.is_leaving(("s", None))
+    assert after.has(Standing.LEAVING, ("a", "c"))
+    assert after.has(Standing.LEAVING, ("o", None))
+    assert not after.has(Standing.LEAVING, ("p", "r"))
+    assert not after.has(Standing.LEAVING, ("s", None))

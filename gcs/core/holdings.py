@@ -229,12 +229,12 @@ class Holdings:
         last = bisect.bisect_left(self._starts, end)
         return all(self._values[at] == _HELD for at in range(first, max(last, first + 1)))
 
-    def is_leaving(self, place: Range) -> bool:
-        """Whether something of a range is leaving."""
+    def has(self, standing: Standing, place: Range) -> bool:
+        """Whether something of a range stands so."""
         start, end = place
         first = bisect.bisect_right(self._starts, start) - 1
         last = len(self._starts) if end is None else bisect.bisect_left(self._starts, end)
-        return any(self._values[at][0] is Standing.LEAVING for at in range(first, max(last, first + 1)))
+        return any(self._values[at][0] is standing for at in range(first, max(last, first + 1)))
 
     def pieces(self, *standings: Standing) -> list[Piece]:
         """The ranges with one of these standings, or all."""

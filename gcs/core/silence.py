@@ -24,15 +24,18 @@ class Silence:
     def __init__(self, now: float, lasted_s: float = 0.0) -> None:
         """It may have been silent for long when it was started."""
         self.known_at = self._said_at = now - lasted_s
-        """When it last knew for sure what all others know; and when it last said something."""
+        """When it last knew for sure what all others know; and when it last began to say something."""
         self._back_at = -math.inf
         self._forgotten_after_s = math.inf
         """What the others were told last: it counts until they have heard otherwise."""
 
-    def said(self, at: float, forgotten_after_s: float, *, is_called: bool) -> None:
-        """It said at a time that it is here, and after how long to forget it; then it looked for calls."""
-        if self._is_too_long(at - self._said_at, forgotten_after_s):
-            self._back_at = at
+    def said(self, at: float, by: float, forgotten_after_s: float, *, is_called: bool) -> None:
+        """At a time it began to say that it is here, and after how long to forget it, and by another it had.
+
+        Then it looked for calls.
+        """
+        if self._is_too_long(by - self._said_at, forgotten_after_s):
+            self._back_at = by
         self._said_at = at
         if not is_called or at >= self._back_at + CALLED_S:
             self._back_at = -math.inf

@@ -23,7 +23,7 @@ from gcs.core.holdings import Piece, Range, Standing
 from gcs.core.origins import Origin
 from gcs.gatherer.exchange import Exchange, end_marker, manners, origins, traps
 from gcs.gatherer.manners import Hosts
-from gcs.gatherer.node import Node
+from gcs.gatherer.node import EVERYTHING, Node
 from gcs.store.ranges import Which
 from gcs.store.records import Batch, State
 
@@ -89,7 +89,9 @@ class HandOver:
             self._lost_by, self._sent, self._begun = self._node.lost_by, {}, {}
         if self._node.late:
             self._sent = {key: at for key, at in self._sent.items() if not self._node.has_late(key[0])}
-            self._begun = {key: at for key, at in self._begun.items() if not self._node.has_late(key[0])}
+            self._begun = {
+                key: at for key, at in self._begun.items() if not self._node.has_late((key[0][0], at))
+            }
             self._node.late.clear()
 
     @staticmethod
@@ -184,7 +186,7 @@ class HandOver:
                 some, at = self._store.keys(at, place[1], ROWS, Which.HELD)
                 keys += some
                 await trio.lowlevel.checkpoint()
-                if self._node.late:
+                if self._node.has_late(EVERYTHING):
                     return
                 if len(keys) >= RELEASED_AT_ONCE:
                     await self._release(keys)

@@ -82,7 +82,6 @@ class Membership:
         self._seen: dict[str, tuple[int, float]] = {}
         """By member: its beat, and when that last grew by our clock."""
         self.returned: set[str] = set()
-        """Those that were heard of since they were last counted as departed."""
         """Those whose beat was seen to grow, since a charter said that they are gone, if one did."""
         self._unheard: set[str] = set()
         """Those whose beat has not grown since Redis was out of reach."""
@@ -144,14 +143,17 @@ class Membership:
 
     def lost(self) -> set[str]:
         """Ids of those that have stood still for too long, and of those that have left."""
-        now = trio.current_time()
-        silent = {each: now - at for each, (_, at) in self._seen.items() if each != self._node.id}
-        still = {each for each, for_s in silent.items() if for_s > self._forget_after_s(each)}
         left = boards.left_of(self.members)
         # Who was declared lost before stays so until it is heard of again; this one is there.
         charter = self._node.charter
         departed = set(charter.departed if charter else ()) - self.returned - {self._node.id}
-        return still | left | departed
+        return self._still() | left | departed
+
+    def _still(self) -> set[str]:
+        """Those whose counters have not grown for too long."""
+        now = trio.current_time()
+        silent = {each: now - at for each, (_, at) in self._seen.items() if each != self._node.id}
+        return {each for each, for_s in silent.items() if for_s > self._forget_after_s(each)}
 
     def heard_of(self) -> set[str]:
         """Ids of those that are alive, and not lost."""
@@ -174,6 +176,7 @@ class Membership:
             left -= charter.members.keys()
         wanted = {to for each in self.members.values() for to in each.pulse.pending}
         departed = set(charter.departed if charter else ()) - self.returned
+        departed -= self._still() & self._node.came_back()
         return self.lost() - left - departed - (self._ended() - wanted)
 
     def _ended(self) -> set[str]:
@@ -375,8 +378,7 @@ class Membership:
         if node.is_over():
             node.crawl.stir()
         if now.get(boards.CHARTER, (0, b""))[0] <= node.epoch:
-            token, what_for = now.get(boards.CALL, (0, b""))
-            node.heard(began, pulse.forget_after_s, is_called=token > node.epoch and not what_for)
+            node.heard(began, said_at, pulse.forget_after_s, is_called=self._is_planned(now))
         self._looks += 1
         self.looked.set()
         self.looked = trio.Event()
@@ -385,6 +387,13 @@ class Membership:
         self._see_the_call(now)
         self._see_the_end()
         await self._meet_server()
+
+    def _is_planned(self, now: Mapping[str, tuple[int, bytes]]) -> bool:
+        """Whether a plan may be on its way: one is called for, or followed though Redis has lost it."""
+        token, what_for = now.get(boards.CALL, (0, b""))
+        epoch, alive = self._node.epoch, {each.id: each.pulse for each in self.alive()}
+        is_lost = any(pulse.heading > epoch for pulse in alive.values()) or self._unsure() & alive.keys()
+        return (token > epoch and not what_for) or bool(is_lost)
 
     async def _meet_server(self) -> None:
         """See whether the server of turns was started again, which may be another one than the board's.
@@ -413,6 +422,9 @@ class Membership:
         """Note whose counters have grown; those of the charter that say nothing stand still too."""
         now = trio.current_time()
         charter = self._node.charter
+        if charter is not None and charter.epoch != self._followed:
+            self._followed = charter.epoch
+            self.returned -= set(charter.departed)
         known = {*self.members, *(charter.members if charter else ())}
         for each in known:
             beat = self.members[each].beat if each in self.members else 0
@@ -423,9 +435,6 @@ class Membership:
                         self._unheard.discard(each)
                 self._seen[each] = (beat, now)
         self._seen = {each: self._seen[each] for each in known}
-        if charter is not None and charter.epoch != self._followed:
-            self._followed = charter.epoch
-            self.returned -= set(charter.departed)
 
     # What follows
 

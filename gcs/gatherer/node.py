@@ -129,10 +129,13 @@ class Node:
         arrived = store.get_meta(ARRIVED)
         self._arrived = Origins.from_bytes(arrived) if arrived else Origins()
         """Ranges that are held, and came whole from somebody, who may send them once more after a crash."""
-        self.lost_by = int(store.get_meta(LOST_BY) or 0)
+        lost_by = self.charter.destroyed.get(self.id, 0) if self.charter else 0
+        self.lost_by = max(lost_by, int(store.get_meta(LOST_BY) or 0))
         """The epoch of the last charter by which this gatherer was lost."""
         self.late: list[Range] = []
         """Where rows came into ranges that are leaving: what of these was sent before is not all."""
+        self._coming_late: list[Range] = []
+        """Where they are being written."""
         self._unwitnessed = bool(store.get_meta(UNWITNESSED))
         self.rulings = Rulings.from_bytes(store.get_meta(RULINGS) or b"")
         self._ruled = Ruled(config)
@@ -462,17 +465,22 @@ class Node:
                 arrived = Origins([*arrived, *received.whole])
                 batch.meta[ARRIVED] = arrived.to_bytes()
             if (ends or received.rows) and self.charter is not None:
-                after = after.arrived(ends, self.charter.owners, self.id, rows=received.rows)
+                if ends or any(after.has(Standing.FOREIGN, each) for each in received.rows):
+                    after = after.arrived(ends, self.charter.owners, self.id, rows=received.rows)
                 if after != self.holdings:
                     batch.meta[HOLDINGS] = after.to_bytes()
-                self.late += [place for place in received.rows if after.is_leaving(place)]
+                self._coming_late = [each for each in received.rows if after.has(Standing.LEAVING, each)]
             if ends or received.origins:
                 came = [Origin(sender, *place, self.clock()) for sender, place in ends]
                 origins = Origins([*origins, *received.origins, *came])
                 batch.meta[ORIGINS] = origins.to_bytes()
                 batch.meta |= self.crawl.came(place for _, place in ends)
             self.doubt(received.doubted)
-            await self.crawl.commit(batch)
+            try:
+                await self.crawl.commit(batch)
+            finally:
+                self.late += self._coming_late
+                self._coming_late = []
             self.origins, self._arrived = origins, arrived
             if after != self.holdings:
                 self._have(after)
@@ -485,9 +493,14 @@ class Node:
             await self.crawl.commit(Batch(meta={HOLDINGS: after.to_bytes()}))
             self._have(after)
 
+    def came_back(self) -> set[str]:
+        """Those of the lost of whom something has come since they were."""
+        destroyed = self.charter.destroyed if self.charter else {}
+        return {each.gatherer for each in self.origins if each.gatherer in destroyed}
+
     def has_late(self, place: Range) -> bool:
         """Whether rows came into a range that is leaving, of which its receiver may not know."""
-        return any(overlap(place, each) for each in self.late)
+        return any(overlap(place, each) for each in (*self.late, *self._coming_late))
 
     def _have(self, holdings: Holdings) -> None:
         """Holdings that are on disk are in force."""
@@ -547,9 +560,12 @@ class Node:
             self.log.info("rulings are in force", epoch=rulings.epoch)
             self._tell()
 
-    def heard(self, at: float, forgotten_after_s: float, *, is_called: bool) -> None:
-        """All that others know was known here at a time, and they were told after how long to forget us."""
-        self._silence.said(at, forgotten_after_s, is_called=is_called)
+    def heard(self, at: float, by: float, forgotten_after_s: float, *, is_called: bool) -> None:
+        """All that others know was known here at a time, and by another one they were told of us.
+
+        That is, that this gatherer is here, and after how long to forget it.
+        """
+        self._silence.said(at, by, forgotten_after_s, is_called=is_called)
 
     async def keep_heard(self) -> None:
         """Keep that time for a restart, now and then."""

@@ -79,7 +79,8 @@ class Leader:
             crossing=(self._exchange.crossing[0], self._exchange.crossing[1]),
         )
         pieces = node.on_disk[1].pieces(Standing.HELD, Standing.LEAVING, Standing.COMING)
-        return Account(report, [(piece.start, piece.end) for piece in pieces], node.heading).to_bytes()
+        holds = [(piece.start, piece.end) for piece in pieces]
+        return Account(report, holds, node.heading, sorted(node.came_back())).to_bytes()
 
     async def answer(self, token: int) -> None:
         """Report to a leader."""
@@ -210,9 +211,9 @@ class Leader:
         node.log.info("leads a round", token=leadership.token, reasons=reasons)
         accounts = await self._collect(leadership, boards.DRY if dry else b"")
         members, lost = dict(self._membership.members), self._membership.lost()
-        if not self._agree(accounts, lost - boards.left_of(members)):
+        if not self._agree(accounts, lost, boards.left_of(members)):
             return None
-        back = set(self._membership.returned)
+        back = {*self._membership.returned, *(each for said in accounts.values() for each in said.came_back)}
         plan = partial(self._planned, leadership.token, wishes, accounts, members, lost, back=back)
         charter = await node.world.offload(plan)
         if dry:
@@ -226,14 +227,17 @@ class Leader:
             return None  # it is back, and may go on with what it had
         return charter
 
-    def _agree(self, accounts: Mapping[str, Account], lost: Set[str]) -> bool:
+    def _agree(self, accounts: Mapping[str, Account], lost: Set[str], left: Set[str]) -> bool:
         """Whether all that have reported hold what they should by the plan that this one follows."""
         if any(each.heading > self._node.epoch for each in accounts.values()):
             return False  # somebody follows a plan that Redis has lost, or is about to
-        if not lost.isdisjoint(accounts):
+        if not (lost - left).isdisjoint(accounts):
             return False  # one that was lost is back, and may not know yet that it was
-        # Else rows came late, and are on their way to their owner.
-        return are_disjoint(account.holds for account in accounts.values())
+        held = [account.holds for account in accounts.values()]
+        if (charter := self._node.charter) is not None:
+            silent = charter.members.keys() - lost - accounts.keys()
+            held += [charter.owners.ranges(each) for each in silent]
+        return are_disjoint(held)  # else rows came late, and are on their way to their owner
 
     def _is_ending(
         self, now: Mapping[str, tuple[int, bytes]], members: Mapping[str, Member], wishes: Sequence[Wish]

@@ -26,6 +26,8 @@ class Account:
     holds: Sequence[Range]
     heading: int
     """The epoch of the newest charter that it follows, or may follow soon."""
+    came_back: Sequence[str] = ()
+    """Those of the lost of whom something has come here since they were."""
 
     def to_bytes(self) -> bytes:
         """As it is sent."""
@@ -41,6 +43,7 @@ class Account:
                 "cap": report.cap,
                 "holds": list(self.holds),
                 "heading": self.heading,
+                "came_back": list(self.came_back),
             }
         )
         return packed
@@ -49,8 +52,9 @@ class Account:
     def from_bytes(cls, data: bytes) -> Account:
         """What `to_bytes` gave."""
         said: dict[str, Any] = msgpack.unpackb(data, use_list=False)
-        holds, heading = said.pop("holds"), said.pop("heading", 0)  # earlier versions did not say that
-        return cls(Report(**said), [(start, end) for start, end in holds], heading)
+        holds = [(start, end) for start, end in said.pop("holds")]
+        heading, came_back = said.pop("heading", 0), said.pop("came_back", ())  # new since earlier versions
+        return cls(Report(**said), holds, heading, came_back)
 
 
 def levels(expansion: bytes, hosts: Iterable[HostCounts]) -> bytes:

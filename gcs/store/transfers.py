@@ -188,7 +188,7 @@ def _merge(
             count += 1
         else:
             before = state_of(row)
-            # Of what two have fetched, the last visit counts, and what is remembered of it.
+            # Of what two have fetched the last visit counts.
             if before > state or (before == state and (state != _DONE or tried_at(row) + birth >= at)):
                 continue
             count += before is State.PASSED

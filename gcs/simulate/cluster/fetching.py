@@ -68,7 +68,8 @@ class Server:
     """Whether pages change as time goes on, each at its own pace."""
     failing: dict[str, Kind] = field(default_factory=dict)
     """Hosts that fail, and how."""
-    have_failed: set[str] = field(default_factory=set)
+    have_failed: dict[str, float] = field(default_factory=dict)
+    """Hosts that have, and when they last began to."""
     told: dict[str, bytes] = field(default_factory=dict)
     """By key: the body that was last answered, of pages that change."""
     etags: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -91,7 +92,7 @@ class Server:
     def fail(self, host: str, how: Kind) -> None:
         """Let a host fail from now on."""
         self.failing[host] = how
-        self.have_failed.add(host)
+        self.have_failed[host] = trio.current_time()
 
     def answer(self, host: str, target: str, headers: bytes) -> Answer | Reason:
         """What a host answers now, or why it does not."""

@@ -4,7 +4,7 @@ The rule about second requests: what was answered for good is asked for again on
 
 - if it was under way when its gatherer was killed: off the queue, and its outcome not in a synced batch;
 - if it was lent and did not come back, or what came back was not believed, or was checked here;
-- if its outcome was on a disk that was lost for good, or had come from there;
+- if its outcome was on a disk that was lost for good, or was thought to be, or had come from there;
 
 each as often as that happened to it, and never otherwise.
 """

@@ -34,14 +34,14 @@ _STRIKES: Final = (
 _SILENT: Final = (Kind.PAUSE, Kind.PAUSE, Kind.CUT)
 """How one is silent for so long that it is thought lost."""
 _BACK_S: Final = (-4.0, 2.0)
-"""So long after it is back somebody comes, for whom a plan is needed."""
+"""So long after it is back, or before, somebody comes for whom a plan is needed."""
 _STAYS: Final = 0.6
 """Of those that are back, the share to which nothing else happens soon."""
 _GOES: Final = (Kind.LOSE, Kind.LOSE, Kind.KILL)
 _HOLD_UP: Final = (Kind.DELAY, Kind.LOSSY, Kind.CUT)
 """What lets time pass between what a leader has learned and what it says."""
 _HELD_UP: Final = 0.5
-"""Of the plans that somebody comes or leaves for, the share that takes long."""
+"""Of the plans that somebody comes, leaves or is lost for, the share that takes long."""
 _GONE_AGAIN_S: Final = (0.3, 3.0)
 """One that has come is told to leave so soon."""
 _EARLY_S: Final = 12.0
@@ -120,18 +120,20 @@ def _passing(random: Random, gatherers: int, _: int) -> list[Fault]:
 def _returning(random: Random, gatherers: int, _: int) -> list[Fault]:
     """One is thought lost when something is to change hands, and is back when the next plan is made.
 
-    It may not stay.
+    It may be slow before and after, and may not stay.
     """
     comes = Fault(random.uniform(FIRST_S, LAST_S[0]), Kind.JOIN, 0, SHORTEST_S)
     who, for_s = _somebody(random, gatherers), random.uniform(*FORGOTTEN_S)
     after_s = random.uniform(0.0, random.choice(AFTERWARDS_S))
     silent = Fault(comes.at_s, random.choice(_SILENT), who, for_s, Moment.PLAN, after_s)
     back_s = after_s + for_s + random.uniform(*_BACK_S)
-    next_plan = replace(comes, moment=Moment.PLAN, after_s=back_s)
+    together = [comes, silent, replace(comes, moment=Moment.PLAN, after_s=back_s)]
+    if random.random() < _HELD_UP:
+        together.append(replace(silent, kind=Kind.DELAY, for_s=2 * for_s))
     if random.random() < _STAYS:
-        return [comes, silent, next_plan]
+        return together
     gone_s = after_s + for_s + random.uniform(*_GONE_AGAIN_S)
-    return [comes, silent, next_plan, replace(silent, kind=random.choice(_GOES), after_s=gone_s)]
+    return [*together, replace(silent, kind=random.choice(_GOES), after_s=gone_s)]
 
 
 def _sharing(random: Random, _: int, hosts: int) -> list[Fault]:

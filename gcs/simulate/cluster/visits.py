@@ -12,6 +12,7 @@ Each second request that `promises` excuses may be one that is too soon here.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from gcs.core.revisits.standing import APPOINTED
 from gcs.core.revisits.timetable import Timetable
 from gcs.core.urls import key
 from gcs.gatherer.revisiting import Revisiting
+from gcs.simulate.cluster.faults import FAILING_S
 from gcs.simulate.cluster.fetching import Server
 from gcs.simulate.cluster.habits import LEAST_S, Habit
 from gcs.simulate.cluster.machines import DRIFT, OFFSET_S, GathererMachine
@@ -219,8 +221,9 @@ def _left_out(round_: Round, server: Server) -> list[str]:
         key(server.web.url(each.host, each.target)) for each in server.log if each.start >= round_.began
     }
     web, failed = server.web, server.have_failed
-    far = {each.name for each in web.hosts if each.robots is Robots.FAR and web.hosts[0].name in failed}
-    silent = {host_of(key(web.url(host, "/"))) for host in failed | far}
+    is_far = failed.get(web.hosts[0].name, -math.inf) > round_.began - FAILING_S
+    far = {each.name for each in web.hosts if each.robots is Robots.FAR and is_far}
+    silent = {host_of(key(web.url(host, "/"))) for host in failed.keys() | far}
     left = [each for each in sorted(round_.keys - visited) if host_of(each) not in silent]
     return [f"{len(left)} pages were left out of a round, such as {left[:2]}"] if left else []
 
