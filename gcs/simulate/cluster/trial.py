@@ -27,6 +27,7 @@ from gcs.config import Config, load
 from gcs.core.holdings import Charter
 from gcs.core.rulings import Invited, Rulings
 from gcs.core.trust import NEW, Record, Trust
+from gcs.gatherer.crawl import Ending
 from gcs.gatherer.node import RULINGS
 from gcs.gatherer.turns import SPARE_S
 from gcs.helper.books import record_name
@@ -222,13 +223,15 @@ class Trial:
     def _adopted(self, adopter: GathererMachine, charter: Charter) -> None:
         """A gatherer is about to follow a charter: see who is thought lost by it, and is not.
 
-        Who lives may still do something until it follows it too.
+        Who lives may still do something until it follows it too. Who believed the end and has gone is never
+        taken for lost: nobody makes a plan that counts on it.
         """
         for each in self.gatherers:
             lost = each.identity, charter.destroyed.get(each.identity, 0)
             if not lost[1] or each.is_lost or lost in self._thought_lost:
                 continue
-            if each is adopter or not each.is_running:
+            has_gone = not each.is_running and each.ending is Ending.FINISHED
+            if each is adopter or not (each.is_running or has_gone):
                 self._thought_lost.add(lost)
                 each.is_fetched_again()
 
