@@ -179,6 +179,11 @@ class GathererMachine(Machine):
         self.is_lost = True
         self.disk = Disk()
 
+    def has_gone(self, epoch: int) -> bool:
+        """Whether it has ended by itself, as all had, before there was the plan of an epoch."""
+        is_over = not self.is_running and self.ending is Ending.FINISHED
+        return is_over and self.gatherer is not None and self.gatherer.node.epoch < epoch
+
     def is_fetched_again(self) -> None:
         """Others take it for lost: all that it knows the outcome of, or will, may be fetched again."""
         self._excuse_outcomes()

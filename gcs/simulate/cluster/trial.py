@@ -27,7 +27,6 @@ from gcs.config import Config, load
 from gcs.core.holdings import Charter
 from gcs.core.rulings import Invited, Rulings
 from gcs.core.trust import NEW, Record, Trust
-from gcs.gatherer.crawl import Ending
 from gcs.gatherer.node import RULINGS
 from gcs.gatherer.turns import SPARE_S
 from gcs.helper.books import record_name
@@ -168,6 +167,8 @@ class Trial:
         self.sizes = random.choice([sizes, replace(sizes, **bounds.LONG_TURNS)])
         self._excuses: Counter[str] = Counter()
         self._given: Counter[str] = Counter()
+        self._counted_on: set[str] = set()
+        """Those that plans count on though they had gone before."""
         self._thought_lost: set[tuple[str, int]] = set()
         """Gatherers, each with the epoch of the charter by which it was lost."""
         self._lies = Lies()
@@ -223,15 +224,16 @@ class Trial:
     def _adopted(self, adopter: GathererMachine, charter: Charter) -> None:
         """A gatherer is about to follow a charter: see who is thought lost by it, and is not.
 
-        Who lives may still do something until it follows it too. Who believed the end and has gone is never
-        taken for lost: nobody makes a plan that counts on it.
+        Who lives may still do something until it follows it too. Who believed the end and has gone is thought
+        lost if there is something for it, but not because somebody made a plan that counts on it.
         """
         for each in self.gatherers:
+            if each.identity in charter.members and each.has_gone(charter.epoch):
+                self._counted_on.add(each.identity)
             lost = each.identity, charter.destroyed.get(each.identity, 0)
             if not lost[1] or each.is_lost or lost in self._thought_lost:
                 continue
-            has_gone = not each.is_running and each.ending is Ending.FINISHED
-            if each is adopter or not (each.is_running or has_gone):
+            if each is adopter or not (each.is_running or each.identity in self._counted_on):
                 self._thought_lost.add(lost)
                 each.is_fetched_again()
 
