@@ -12,6 +12,7 @@ import functools
 import gc
 import inspect
 import secrets
+import signal
 from collections.abc import Callable, Generator, Iterator
 
 import coverage
@@ -33,6 +34,9 @@ _PATIENCE_S = 300.0
 def pytest_configure(config: pytest.Config) -> None:
     """Make the project's own markers known, and how hard to try."""
     effort.load_profile()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As for what a script runs in the background, and then for all that the tests start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.getoption("numprocesses", None):  # it is no more than the parent of those that run tests
         measured.this_process_only()
     config.addinivalue_line(
