@@ -38,7 +38,8 @@ _PIECES_AT_ONCE: Final = 64
 UNSENT_BYTES: Final = 8 << 20
 """What may wait in an outbox before more rows are read for it."""
 _LOOK_EVERY_S: Final = 0.05
-_CLOCKS_DIFFER_S: Final = 10.0
+CLOCKS_DIFFER_S: Final = 10.0
+"""Pages count as having come with a range if they were fetched no later than this after it had come."""
 _REST_S: Final = 1.0
 
 
@@ -263,7 +264,7 @@ class HandOver:
         """Queue again the pages of a range that had been fetched when it came from one that is lost."""
         keys: list[str] = []
         for number, (key, row) in enumerate(self._store.scan(came.start, came.end)):
-            if row.state is State.DONE and row.at <= came.at + _CLOCKS_DIFFER_S:
+            if row.state is State.DONE and row.at <= came.at + CLOCKS_DIFFER_S:
                 keys.append(key)
             if number % ROWS == ROWS - 1:
                 await trio.lowlevel.checkpoint()

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 from http.client import HTTPException
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from gcs.config import Config
 from gcs.core.rulings import ALL
 from gcs.gatherer.book import book_of
 from gcs.gatherer.crawl import READ_AT_ONCE, UNREAD
+from gcs.gatherer.handover import CLOCKS_DIFFER_S
 from gcs.gatherer.writer import BATCH
 from gcs.helper.lender import PROBES_AT_ONCE
 from gcs.operate.ledger import add_up
@@ -42,6 +44,8 @@ _SLOWEST: Final = 20.0
 """Pages a second on the busiest machine."""
 _MEANWHILE: Final = 0.1
 """The share of the web that may be fetched while a leader is waited for."""
+_HANDED_OVER_S: Final = 5.0
+"""So long a range may be on its way."""
 _LOOK_EVERY_S: Final = 0.05
 _ASK_EVERY_S: Final = 0.25
 
@@ -190,9 +194,31 @@ class Trial:
         )
 
     def excuse_loss(self, names: Sequence[str]) -> None:
-        """Expect that what these have fetched, and handed over, so far is fetched again."""
+        """Expect that what these have fetched, and handed over, so far is fetched again.
+
+        And what others fetched in what had just come from there, for clocks may differ.
+        """
         facts = [self.group.members()[name].pulse.facts for name in names]
         self.excused += sum(int(each["done"]) + int(each["moved"]) + AGAIN for each in facts)
+        gave = {
+            datetime.fromisoformat(said["timestamp"])
+            for name in names
+            for said in self.said(name, "adopted a plan")
+            if said["leaving"]
+        }
+        others = [name for name in self.group.processes if name not in names]
+        soon = timedelta(seconds=CLOCKS_DIFFER_S + _HANDED_OVER_S)
+        self.excused += sum(
+            any(at <= fetched <= at + soon for at in gave)
+            for name in others
+            for fetched in self._fetches(name)
+        )
+
+    def _fetches(self, name: str) -> Iterator[datetime]:
+        """When a gatherer has fetched its pages, as it has logged so far."""
+        log = self.group.place / name / "crawl.log"
+        whole = (log.read_text() if log.exists() else "").rpartition("\n")[0]
+        return (datetime.fromisoformat(line.split(" ", 1)[0]) for line in whole.splitlines())
 
     def end(self, *, but: Sequence[str] = ()) -> None:
         """Wait until all have ended by themselves; raises Failed when they do not."""
