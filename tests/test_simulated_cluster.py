@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from hashlib import sha1
 from pathlib import Path
@@ -150,7 +150,7 @@ FOUND = {
         Fault(24.479749651079715, Kind.FULL, 3, 0.8622879338558627),
     ),
 }
-"""Seeds that broke a promise once, or kept it by a rule that was too strict, with what went wrong then.
+"""Seeds that broke a promise once, or seemed to by a rule that was too strict, with what went wrong then.
 
 What chance decides in the clusters of most is something else by now: tests of their own guard what was
 mended.
@@ -436,7 +436,8 @@ def test_it_is_not_excused_that_a_plan_counts_on_those_that_have_gone(tmp_path: 
     player = Player(Cast(gatherers=3, pages=80), tree=with_bug("gone-before-a-plan", tmp_path))
     comes = Fault(15.0, Kind.JOIN, 0, 1.0, Moment.END)
     faults = {0: comes, 1: Fault(15.0, Kind.DELAY, DOER, 10.0, Moment.RECALL)}
-    results = (player.replay(seed, faults) for seed in range(1, 101))
-    found = next(each for each in results if each.violations)
-    player.close()
-    assert all("0 are excused" in each for each in found.violations)
+    with closing(player):
+        results = (player.replay(seed, faults).violations for seed in range(1, 101))
+        found = next(filter(None, results), [])
+    assert found
+    assert all(", and 0 are excused" in each for each in found)

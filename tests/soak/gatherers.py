@@ -50,6 +50,7 @@ def _killed(redis: Node) -> None:
 
 def _lost(trial: Trial, name: str) -> None:
     trial.kill(name)
+    trial.excuse_gifts([name], time.time())
     directory = trial.group.processes[name].directory
     with Store.open(directory, Config().store, resume=True) as store:
         # Rows of pages that others had fetched, and handed over to it, are lost with it too.

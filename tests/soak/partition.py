@@ -62,7 +62,7 @@ class _Parting:
         fetched = sum(each.agent in names and each.start > began for each in read_log(trial.served.log))
         trial.until(lambda: all(self._beats()[name] > beats[name] for name in names), "all to be back")
         if until_missed:
-            trial.excuse_loss(names)
+            trial.excuse_loss(names, began)
         return fetched
 
     def _beats(self) -> dict[str, int]:

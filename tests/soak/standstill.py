@@ -204,7 +204,8 @@ def be_thought_lost(
 
 
 def _outlast(trial: Trial, name: str) -> None:
+    halted_at = time.time()
     trial.halt(name)
     trial.until_missed([name])
-    trial.excuse_loss([name])
+    trial.excuse_loss([name], halted_at)
     trial.go_on(name)

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPException
 from typing import Any, Final
 
@@ -63,6 +63,8 @@ class Trial:
         """Pages that may have been fetched twice for what was done so far."""
         self._unanswered: dict[int, int] = {}
         """By process: URLs that it had lent to others, and that came back without an answer."""
+        self._gone: list[tuple[Sequence[str], datetime]] = []
+        """Those that were lost together, or thought lost, and since when."""
         self._halted: set[str] = set()
         self._asked_at = 0.0
         self._codes: dict[str, int] = {}
@@ -193,31 +195,42 @@ class Trial:
             f"a plan without {' and '.join(names)}",
         )
 
-    def excuse_loss(self, names: Sequence[str]) -> None:
+    def excuse_loss(self, names: Sequence[str], gone_at: float) -> None:
         """Expect that what these have fetched, and handed over, so far is fetched again.
 
-        And what others fetched in what had just come from there, for clocks may differ.
+        They have done nothing any more since a Unix time, for all that others know.
         """
         facts = [self.group.members()[name].pulse.facts for name in names]
         self.excused += sum(int(each["done"]) + int(each["moved"]) + AGAIN for each in facts)
-        gave = {
-            datetime.fromisoformat(said["timestamp"])
-            for name in names
-            for said in self.said(name, "adopted a plan")
-            if said["leaving"]
-        }
-        others = [name for name in self.group.processes if name not in names]
+        self.excuse_gifts(names, gone_at)
+
+    def excuse_gifts(self, names: Sequence[str], gone_at: float) -> None:
+        """Expect it of what others fetched in what had just come from these, too: clocks may differ."""
+        self._gone.append((names, datetime.fromtimestamp(gone_at, UTC)))
+
+    def _just_after(self, names: Sequence[str], gone_at: datetime) -> int:
+        """How much others had fetched just after something came from these, when they missed them."""
+        gave = [at for name in names for at, plan in self._adopted(name) if plan["leaving"] and at <= gone_at]
         soon = timedelta(seconds=CLOCKS_DIFFER_S + _HANDED_OVER_S)
-        self.excused += sum(
-            any(at <= fetched <= at + soon for at in gave)
-            for name in others
-            for fetched in self._fetches(name)
+        count = 0
+        for name in self.group.processes.keys() - set(names):
+            missed = (at for at, plan in self._adopted(name) if at > gone_at and "lost" in plan["reason"])
+            by = next(missed, datetime.max.replace(tzinfo=UTC))
+            count += sum(
+                any(begun <= at <= begun + soon for begun in gave) for at in self._fetches(name) if at <= by
+            )
+        return count
+
+    def _adopted(self, name: str) -> Iterator[tuple[datetime, dict[str, Any]]]:
+        """The plans that a gatherer has followed, and since when."""
+        return (
+            (datetime.fromisoformat(plan["timestamp"]), plan) for plan in self.said(name, "adopted a plan")
         )
 
     def _fetches(self, name: str) -> Iterator[datetime]:
-        """When a gatherer has fetched its pages, as it has logged so far."""
-        log = self.group.place / name / "crawl.log"
-        whole = (log.read_text() if log.exists() else "").rpartition("\n")[0]
+        """When a gatherer has fetched what it did, as it has logged so far."""
+        log = self.group.processes[name].directory / "crawl.log"
+        whole = log.read_text().rpartition("\n")[0] if log.exists() else ""
         return (datetime.fromisoformat(line.split(" ", 1)[0]) for line in whole.splitlines())
 
     def end(self, *, but: Sequence[str] = ()) -> None:
@@ -255,7 +268,8 @@ class Trial:
 
     @property
     def _may_be_again(self) -> int:
-        return self.excused + sum(self._unanswered.values())
+        just_after = sum(self._just_after(names, gone_at) for names, gone_at in self._gone)
+        return self.excused + sum(self._unanswered.values()) + just_after
 
     def _seen(self, seen: Verdict) -> Iterator[str]:
         """What the server of the web has to complain of."""

@@ -180,7 +180,7 @@ class GathererMachine(Machine):
         self.disk = Disk()
 
     def has_gone(self, epoch: int) -> bool:
-        """Whether it has ended by itself, as all had, before there was the plan of an epoch."""
+        """Whether it has ended by itself, and has not followed the plan of an epoch."""
         is_over = not self.is_running and self.ending is Ending.FINISHED
         return is_over and self.gatherer is not None and self.gatherer.node.epoch < epoch
 

@@ -225,7 +225,7 @@ class Trial:
         """A gatherer is about to follow a charter: see who is thought lost by it, and is not.
 
         Who lives may still do something until it follows it too. Who believed the end and has gone is thought
-        lost if there is something for it, but not because somebody made a plan that counts on it.
+        lost if there is something for it. A plan that counts on it is no excuse, nor what comes of that.
         """
         for each in self.gatherers:
             if each.identity in charter.members and each.has_gone(charter.epoch):
@@ -327,6 +327,7 @@ class Trial:
     async def _go_round(self, nursery: trio.Nursery) -> None:
         """Begin all once more, to visit every page again."""
         self._round = Round(trio.current_time())
+        self._counted_on.clear()
         revisit = replace(self.config.revisit, once=True)
         self.config = replace(self.config, revisit=revisit)
         for machine in self._left():
