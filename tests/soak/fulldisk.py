@@ -59,6 +59,9 @@ def fill_disk(pages: int, hosts: int, rng: random.Random, progress: Progress, *,
 
 def _filled(trial: Trial, disk: Disk) -> int:
     """Fill a disk until that is noticed, and for a while; gives how much was fetched without room."""
+    trial.until(
+        lambda: not trial.group.members()[FULL].pulse.facts["waits_for_room"], "the word that there is room"
+    )
     said = len(trial.said(FULL, "waiting"))
     trial.until(lambda: trial.group.members()[FULL].pulse.facts["done"], "pages to write")
     disk.fill()
