@@ -18,7 +18,13 @@ from tests.soak.progress import Progress
 
 
 @click.command()
-@click.option("--only", multiple=True, help="The name of a bug; may be repeated.")
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice([each.name for each in planted()]),
+    metavar="BUG",
+    help="The name of a bug, as its patch has it; may be repeated.",
+)
 @click.option("--seeds", type=click.IntRange(1), default=2000, show_default=True, help="To try at most.")
 @click.option("--first", type=click.IntRange(0), default=1, show_default=True, help="The seed to begin with.")
 @click.option("--gatherers", type=click.IntRange(2), default=3, show_default=True, help="Of each cluster.")
